@@ -17,12 +17,13 @@
 
 static void works(void) { rest(4), (void)chew(2 * CHEW_MS); }
 
-/* getppid() fails from now on. */
+/* getppid() and gettid() fail from now on: one is made at home, the other where the program runs. */
 static int filtered(void)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | REFUSED),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -30,6 +31,7 @@ static int filtered(void)
     int wrong = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
     for (int k = 0; k < 12; k++) {
         wrong += syscall(SYS_getppid) != -1 || errno != REFUSED;
+        wrong += syscall(SYS_gettid) != -1 || errno != REFUSED;
         works();
     }
     return wrong;

@@ -193,6 +193,35 @@ fn talk() -> Vec<Seed> {
         ToHost::Nice {
             list: vec![(tid, 10)],
         },
+        ToHost::Descriptor {
+            tid,
+            seq: 9,
+            fd: 3,
+            writes: 1 << 20,
+        },
+        ToHost::Posted { bytes: 4096 },
+        ToHost::Directory {
+            path: b"/usr".to_vec(),
+            id: (1, 2),
+            guarded: false,
+            names: b"\x04lib\0".to_vec(),
+        },
+        ToHost::Link {
+            path: b"/lib".to_vec(),
+            target: b"usr/lib".to_vec(),
+        },
+        ToHost::WorkingDirectory {
+            pid,
+            seq: 9,
+            path: b"/usr".to_vec(),
+            id: (1, 2),
+        },
+        ToHost::ForgetNames { below: Vec::new() },
+        ToHost::PostFailed {
+            pid,
+            fd: 3,
+            errno: 5,
+        },
     ];
     let mut all = vec![seed("talk", "hello", tagged(0, &encode(&hello)))];
     let mut stream = Vec::new();

@@ -197,3 +197,14 @@ impl Packed {
         }
     }
 }
+
+/// The path of a lookup from the root or the working directory. `None`: it is another call, or it looks elsewhere.
+pub fn packed_path(p: &Packed) -> Option<Vec<u8>> {
+    let at = crate::lookup(p.nr.into(), &p.args)?.path_arg;
+    if p.arg_ptrs >> at & 1 == 0 {
+        return None;
+    }
+    let path = p.data.get(p.args[at] as usize..)?;
+    let end = path.iter().position(|c| *c == 0)?;
+    Some(path[..end].to_vec())
+}

@@ -84,6 +84,9 @@ pub struct Row {
     pub restart: Restart,
     /// It sleeps on an object that may be removed meanwhile: EIDRM. Restarted, it would return EINVAL.
     pub removable: bool,
+    /// On a regular file of a local file system it is answered before it is made: its result is certain, and home makes
+    /// it before anything that the tree does next.
+    pub posts: bool,
     /// Imperfect or surprising behaviour, for the manual. Empty if there is none.
     pub note: &'static str,
 }
@@ -131,6 +134,11 @@ impl fmt::Display for Place {
 }
 
 impl Row {
+    /// One word for tables: whether it is posted.
+    pub fn posts_word(&self) -> &'static str {
+        if self.posts { "yes" } else { "" }
+    }
+
     /// The condition and the note in one sentence; empty if there is neither.
     pub fn remarks(&self) -> String {
         match (self.when, self.note) {
@@ -152,6 +160,7 @@ const fn new(nr: u16, name: &'static str, place: Place, args: &'static [Arg]) ->
         args,
         restart: Restart::Kernel,
         removable: false,
+        posts: false,
         note: "",
     }
 }
@@ -208,6 +217,11 @@ impl Row {
 
     pub(crate) const fn removable(mut self) -> Row {
         self.removable = true;
+        self
+    }
+
+    pub(crate) const fn posts(mut self) -> Row {
+        self.posts = true;
         self
     }
 

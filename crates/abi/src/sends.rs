@@ -64,6 +64,69 @@ pub fn packed_payload(p: &Packed) -> Option<u64> {
     payload(p.nr.into(), &p.args, &mut Area(&p.data))
 }
 
+/// A write to a file that can be answered before it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileWrite {
+    pub fd: i32,
+    /// Offset in the file; `None`: the description's own.
+    pub at: Option<u64>,
+    pub len: u64,
+}
+
+/// What a call writes to a file. `None`: it is another call, its memory cannot be read, or it has flags.
+pub fn file_write<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M) -> Option<FileWrite> {
+    let (at, form) = match call {
+        nr::WRITE | nr::WRITEV => (None, form(call, args, mem)?),
+        nr::PWRITE64 => (Some(args[3]), form(nr::WRITE, args, mem)?),
+        nr::PWRITEV => (Some(args[3]), form(nr::WRITEV, args, mem)?),
+        _ => return None,
+    };
+    let len = match form {
+        Form::One(piece) => piece.len,
+        Form::Many { array, count } => {
+            let all = segments(array, count, mem).ok()?;
+            all.iter().try_fold(0u64, |sum, s| sum.checked_add(s.len))?
+        }
+    };
+    let fd = args[0] as i32;
+    Some(FileWrite { fd, at, len })
+}
+
+/// Appends the bytes of a [`FileWrite`]. `None`: not all of them can be read, and nothing was appended.
+pub fn append_bytes<M: Mem>(
+    call: u64,
+    args: &[u64; 6],
+    mem: &mut M,
+    to: &mut Vec<u8>,
+) -> Option<()> {
+    let all = match call {
+        nr::WRITE | nr::PWRITE64 => vec![Piece {
+            addr: args[1],
+            len: args[2],
+        }],
+        nr::WRITEV | nr::PWRITEV => segments(args[1], u64::from(args[2] as u32), mem).ok()?,
+        _ => return None,
+    };
+    let before = to.len();
+    for s in all {
+        let at = to.len();
+        to.resize(at + s.len as usize, 0);
+        if mem.read(s.addr, &mut to[at..]).is_err() {
+            to.truncate(before);
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// The result of a posted call: bytes that it writes; 0 for a close.
+pub fn posted(p: &Packed) -> u64 {
+    match u64::from(p.nr) {
+        nr::WRITE | nr::PWRITE64 => p.args[2],
+        _ => 0,
+    }
+}
+
 /// The call, by number and arguments, for the bytes after the first `put`: of scattered bytes, for the next segment.
 /// `None`: nothing is left.
 pub fn rest<M: Mem>(call: u64, args: &[u64; 6], mem: &mut M, put: u64) -> Option<(u64, [u64; 6])> {

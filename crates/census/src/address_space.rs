@@ -54,7 +54,7 @@ pub const ROWS: &[Row] = &[
         AddressSpace,
         "contents of memory",
         names![mm_struct: pgd => Proc("mem"), Proc("pagemap"), Call("mincore")],
-        carried("crates/migrate/src/source.rs"),
+        carried("crates/migrate/src/source/send_pages.rs"),
         &["patterns", "alike", "sparse", "memfile"],
     ),
     row(

@@ -186,7 +186,7 @@ pub const ROWS: &[Row] = &[
                 Madvise(22, "MADV_POPULATE_READ"), Madvise(23, "MADV_POPULATE_WRITE"),
                 Madvise(24, "MADV_DONTNEED_LOCKED"), Madvise(25, "MADV_COLLAPSE"), Call("madvise")
         ],
-        carried("crates/migrate/src/source.rs"),
+        carried("crates/migrate/src/source/dirty.rs"),
         &["advice", "memfile"],
     ),
     row(

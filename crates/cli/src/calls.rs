@@ -36,15 +36,17 @@ fn fields(row: &Row) -> Value {
         "when": text(row.when),
         "otherwise": otherwise,
         "restart": row.restart.word(),
+        "posts": row.posts,
         "note": text(row.note),
     })
 }
 
-const HEADS: [(&str, bool); 5] = [
+const HEADS: [(&str, bool); 6] = [
     ("NR", true),
     ("CALL", false),
     ("WHERE", false),
     ("STOPPED", false),
+    ("POSTED", false),
     ("REMARKS", false),
 ];
 
@@ -54,6 +56,7 @@ fn cells(row: &Row) -> Vec<String> {
         row.name.into(),
         row.place.to_string(),
         row.restart.word().into(),
+        row.posts_word().into(),
         row.remarks(),
     ]
 }
@@ -108,6 +111,8 @@ fn legend() -> String {
             "STOPPED: when a stop or a move meets it and no handler runs:",
             &stopped,
         )
+        + "POSTED: on a regular file of a local file system it is answered at once,\n\
+           and home makes it before anything that the program does next.\n"
 }
 
 /// The text on calls that this kernel has and the table lacks.
@@ -262,13 +267,13 @@ mod tests {
         let want = json!({
             "nr": 9, "name": "mmap", "place": "body",
             "when": "the memory is private and anonymous, without huge pages", "otherwise": "host",
-            "restart": "kernel",
+            "restart": "kernel", "posts": false,
             "note": "files are mapped by the host; writable shared mappings come home",
         });
         assert_eq!(of("mmap"), Some(want));
         let want = json!({
             "nr": 7, "name": "poll", "place": "home", "when": null, "otherwise": null,
-            "restart": "goes on", "note": null,
+            "restart": "goes on", "posts": false, "note": null,
         });
         assert_eq!(of("poll"), Some(want));
     }

@@ -99,6 +99,7 @@ fn run() -> Result<(), Failure> {
         threads: ThreadTable::default(),
         injected: Arc::new(AllowedCalls::default()),
         home,
+        names: Mutex::default(),
         files: Arc::new(FileTable::new(files_max, cache)),
         forking: Arc::default(),
         objects: Mutex::default(),
@@ -132,6 +133,8 @@ fn run() -> Result<(), Failure> {
         early.into_iter().for_each(|m| home::receive(&h, m));
         home::read_messages(&h, reader);
     })?;
+    let h = host.clone();
+    spawn::start("posts", move || h.home.send_lingering())?;
     let h = host.clone();
     let to_us = listening.clone();
     spawn::start("accept", move || home::accept(&h, &to_us))?;

@@ -7,7 +7,6 @@ use crate::events::report_processes;
 use crate::hosts::cut_off;
 use crate::lifecycle::scan_children;
 use crate::state::{Inbox, Item, Keep, Task, Why};
-use crate::sync::lock;
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
 use armento_client::{Again, AskError, Session, version};
 use armento_model::NodeName;
@@ -240,7 +239,7 @@ fn take(keep: &Arc<Keep>, order: Order) {
                 });
             }
         }
-        Order::Closed { nodes } => *lock(&keep.closed) = nodes.into_iter().collect(),
+        Order::Closed { nodes } => keep.hosts.close(nodes),
         Order::Cut { node } => cut_off(keep, &node),
         Order::Expel { .. } | Order::ToCome => {}
     }

@@ -210,18 +210,62 @@ pub fn has_attribute(path: &CStr, name: &CStr) -> bool {
 
 /// Whether it is open for reading only, through the page cache.
 pub fn only_reads(f: &File) -> bool {
-    // SAFETY: plain numbers on a live descriptor.
-    let flags = unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GETFL) };
-    flags >= 0 && flags & (libc::O_ACCMODE | libc::O_DIRECT | libc::O_PATH) == libc::O_RDONLY
+    let not_reading = libc::O_ACCMODE | libc::O_DIRECT | libc::O_PATH;
+    status_flags(f).is_some_and(|flags| flags & not_reading == libc::O_RDONLY)
 }
 
 /// The magic number of its file system. KERNEL: statfs(2).
 pub fn file_system(f: &File) -> Option<i64> {
-    // SAFETY: a zeroed struct that the kernel fills; the descriptor is live.
-    unsafe {
+    space(f).map(|s| s.magic)
+}
+
+/// A file system and what is left of it.
+pub struct Space {
+    pub magic: i64,
+    /// Bytes that users other than root may still write.
+    pub free: u64,
+    /// Mounted with `sync`.
+    pub synchronous: bool,
+}
+
+/// KERNEL: statfs(2), statvfs(3).
+pub fn space(f: &File) -> Option<Space> {
+    // SAFETY: zeroed structs that the kernel fills; the descriptor is live.
+    let (s, v) = unsafe {
         let mut s: libc::statfs = std::mem::zeroed();
-        (libc::fstatfs(f.as_raw_fd(), &raw mut s) == 0).then_some(s.f_type as i64)
-    }
+        let mut v: libc::statvfs = std::mem::zeroed();
+        let fd = f.as_raw_fd();
+        let fine = libc::fstatfs(fd, &raw mut s) == 0 && libc::fstatvfs(fd, &raw mut v) == 0;
+        fine.then_some((s, v))
+    }?;
+    Some(Space {
+        magic: s.f_type,
+        free: s.f_bavail.saturating_mul(s.f_bsize as u64),
+        synchronous: v.f_flag & libc::ST_SYNCHRONOUS != 0,
+    })
+}
+
+/// The status flags and access mode of a description. KERNEL: fcntl(2), F_GETFL.
+pub fn status_flags(f: &File) -> Option<i32> {
+    // SAFETY: plain numbers on a live descriptor.
+    let flags = unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GETFL) };
+    (flags >= 0).then_some(flags)
+}
+
+/// Whether its writes can be forbidden, now or later. KERNEL: fcntl(2), F_GET_SEALS: EINVAL where there are none; a file
+/// of tmpfs has F_SEAL_SEAL from its beginning.
+pub fn may_be_sealed(f: &File) -> bool {
+    // SAFETY: plain numbers on a live descriptor.
+    let seals = unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GET_SEALS) };
+    seals >= 0 && seals != libc::F_SEAL_SEAL
+}
+
+/// Whether the file has the attribute S of chattr(1). KERNEL: ioctl_iflags(2).
+pub fn is_synchronous(f: &File) -> bool {
+    const FS_SYNC_FL: libc::c_long = 8;
+    let mut flags: libc::c_long = 0;
+    armento_tracee::sys::ioctl(f.as_raw_fd(), libc::FS_IOC_GETFLAGS, &mut flags).is_ok()
+        && flags & FS_SYNC_FL != 0
 }
 
 /// Whether two descriptors (process, number) are the same open file description. When in doubt, yes. KERNEL: kcmp(2),
@@ -230,6 +274,16 @@ pub fn same_description(a: (i32, i32), b: (i32, i32)) -> bool {
     // SAFETY: plain numbers.
     let r = unsafe { libc::syscall(libc::SYS_kcmp, a.0, b.0, 0, a.1, b.1) };
     r <= 0
+}
+
+/// Whether two processes have one table of descriptors, or one working directory. A process that cannot be asked has its
+/// own. KERNEL: kcmp(2), KCMP_FILES, KCMP_FS.
+pub fn share_files(a: i32, b: i32) -> bool {
+    const KCMP_FILES: i32 = 2;
+    const KCMP_FS: i32 = 3;
+    // SAFETY: plain numbers.
+    let same = |what: i32| unsafe { libc::syscall(libc::SYS_kcmp, a, b, what, 0, 0) == 0 };
+    same(KCMP_FILES) || same(KCMP_FS)
 }
 
 pub fn uid() -> u32 {

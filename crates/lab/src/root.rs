@@ -18,7 +18,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// A node's disk: generous for results, but a runaway guest must not fill the machine's memory.
-const DISK: &str = "size=4g,mode=755";
+const DISK: &str = "size=8g,mode=755";
 
 /// Replaced by the node's own: mounts of the machine at or below these paths are not copied.
 const OWN: [&str; 8] = [

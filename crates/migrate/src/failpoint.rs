@@ -1,11 +1,12 @@
 //! Failpoints: places where a test kills or freezes one side of a move.
 //!
-//! From: `cli/tests/faults.rs`, `conform/src/faults/run.rs`. Active only if `ARMENTO_FAULTS` names a directory.
-//! A file there, or in its folder of the process's tree, named as the failpoint, contains what is to happen once:
-//! `kill`, `freeze SECONDS`, or `stall SECONDS` (only for the thread that passes it). A file named [`ANY`] acts at any
-//! place in the process. The failpoints passed are recorded in the folder of the tree. If `ARMENTO_LAPS` is set, each
-//! failpoint is logged with its time, which shows what a pause consists of.
+//! From: `cli/tests/faults.rs`, `conform/src/faults/run.rs`. `phase.rs` lists all failpoints. They are active only if
+//! `ARMENTO_FAULTS` names a directory. A file there, or in its folder of the process's tree, named as the failpoint,
+//! contains what is to happen once: `kill`, `freeze SECONDS`, or `stall SECONDS` (only for the thread that passes it).
+//! A file named [`ANY`] acts at any place in the process. The failpoints passed are recorded in the folder of the tree.
+//! If `ARMENTO_LAPS` is set, each failpoint is logged with its time, which shows what a pause consists of.
 
+use crate::phase::Failpoint;
 use armento_model::TreeId;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -47,8 +48,9 @@ pub fn side_of(tree: TreeId) {
     }
 }
 
-/// Passes a failpoint of a move.
-pub fn point(name: &str) {
+/// Passes a failpoint.
+pub fn point(point: Failpoint) {
+    let name = point.name();
     static LAPS: OnceLock<bool> = OnceLock::new();
     if *LAPS.get_or_init(|| std::env::var_os("ARMENTO_LAPS").is_some()) {
         let ms = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0) as f64 / 1e6;

@@ -9,6 +9,7 @@ pub mod files;
 pub mod image;
 pub mod pages;
 pub mod permit;
+pub mod phase;
 pub mod postcopy;
 pub mod source;
 pub mod stop_threads;

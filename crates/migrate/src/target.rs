@@ -1,7 +1,7 @@
 //! The target: reads what [`crate::source`] writes and rebuilds the process.
 //!
-//! From: `source.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/moves/home.rs`); pages that come after the
-//! flip: `postcopy/fetch.rs`.
+//! From: `source/mod.rs`. Next: the owner's thaw (`host/src/moves/arrive.rs`, `keeper/src/moves/home.rs`); pages that come
+//! after the flip: `postcopy/fetch.rs`.
 
 use crate::Result;
 use crate::failpoint::point;
@@ -10,6 +10,7 @@ use crate::image::area::Flags;
 use crate::image::areas::{self, Step};
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use crate::pages::Filler;
+use crate::phase::Failpoint;
 use armento_tracee::call::Call;
 use armento_tracee::inject::Hold;
 use armento_tracee::pages::Run;
@@ -24,7 +25,7 @@ use std::io::{Read, Write};
 
 /// The operations of a target; the owner implements them (on its tracer thread).
 pub trait Builder {
-    /// Accepts (with the files it lacks) or declines, and creates an empty process with this layout.
+    /// Offer: accepts (with the files it lacks) or declines, and creates an empty process with this layout.
     fn offered(&mut self, head: Head) -> Result<Accept>;
     /// Which of these files, mapped since the offer, it lacks: they come before the layout.
     fn lacks(&mut self, files: Vec<FileKey>) -> Result<Vec<FileKey>>;
@@ -37,106 +38,170 @@ pub trait Builder {
     fn ready_for_pages(&mut self) -> Result<Filler>;
     /// Gives up pages that came: they come again after the flip. Before: `Accept` allowed that.
     fn give_up(&mut self, runs: Vec<Run>) -> Result<()>;
-    /// The source is frozen: this is the last layout.
+    /// Dirty: the source is frozen, and this is the last layout.
     fn layout(&mut self, layout: Layout) -> Result<()>;
-    /// Everything is there: completes the process without letting it run.
+    /// State: everything is there. Completes the process without letting it run.
     fn build(&mut self, state: State) -> Result<()>;
 }
 
 /// Receives one process. After `Ok` it is complete and stopped. Returns the bytes of its pages.
+///
+/// The messages of the source tell its phase (`phase.rs`): up to the last layout the process runs there.
 pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> Result<u64> {
-    let mut buf = Vec::new();
-    expect(read_frame(r, &mut buf)?, bulk::OFFER)?;
-    point("target.offered");
-    let head: Head = talk::decode(&buf, "offer")?;
-    head.check()?;
-    let accept = match b.offered(head) {
-        Ok(a) => {
-            write_frame(w, bulk::ACCEPT, &[&talk::encode(&a)])?;
-            a
-        }
-        Err(e) => {
-            let why = (e.stay(), e.detail());
-            write_frame(w, bulk::DECLINE, &[&talk::encode(&why)])?;
-            return Err(e);
-        }
+    let mut t = Target {
+        r,
+        w,
+        b,
+        buf: Vec::new(),
+        grow: Grow::default(),
+        patient: None,
+        file: None,
+        filler: None,
+        total: 0,
+        state: None,
     };
-    let mut file: Option<(FileKey, u64)> = None;
-    let mut state: Option<State> = None;
-    let mut to: Option<Filler> = None;
-    let (mut total, mut grow) = (0, Grow::default());
-    // What comes before the last layout was sent while the process runs.
-    let mut patient = Some(Patient::begin());
-    if accept.files.is_empty() {
-        // Done while the source is busy with its own next step.
-        to = Some(b.ready_for_pages()?);
-    }
+    t.offer()?;
     loop {
-        match read_frame(r, &mut buf)? {
-            bulk::MORE => {
-                let lacks = b.lacks(talk::decode(&buf, "more files")?)?;
-                write_frame(w, bulk::LACKS, &[&talk::encode(&lacks)])?;
-            }
-            bulk::ALIKE => {
-                let lacks = b.alike(talk::decode(&buf, "files it may have")?)?;
-                write_frame(w, bulk::LACKS, &[&talk::encode(&lacks)])?;
-            }
-            bulk::FILE => file = Some((talk::decode(&buf, "file")?, 0)),
-            bulk::BYTES => {
-                let (key, at) = file.as_mut().ok_or(WireError::Garbled("file"))?;
-                let bytes = grow.body(&buf, pages::SPAN_MAX)?;
-                b.file(key, *at, bytes)?;
-                *at += bytes.len() as u64;
-            }
-            bulk::PAGES => {
-                let to = match &mut to {
-                    Some(t) => t,
-                    None => to.insert(b.ready_for_pages()?),
-                };
-                total += to.pages(&buf)?;
-                if let Some(p) = &patient {
-                    p.breathe();
-                }
-            }
-            bulk::DROP => {
-                if let Some(to) = &mut to {
-                    to.close()?;
-                }
-                b.give_up(talk::decode(&buf, "pages to give up")?)?;
-            }
-            bulk::SYNC => {
-                let to = match &mut to {
-                    Some(t) => t,
-                    None => to.insert(b.ready_for_pages()?),
-                };
-                write_frame(w, bulk::SYNCED, &[&talk::encode(&to.take_unmapped())])?;
-            }
-            bulk::LAYOUT => {
-                drop(patient.take());
-                let to = match &mut to {
-                    Some(t) => t,
-                    None => to.insert(b.ready_for_pages()?),
-                };
-                to.close()?;
-                to.settle();
-                let layout: Layout = talk::decode(&buf, "layout")?;
-                layout.check()?;
-                b.layout(layout)?;
-                point("target.laid-out");
-            }
-            bulk::STATE => {
-                point("target.filled");
-                let came: State = talk::decode(&buf, "state")?;
-                came.check()?;
-                state = Some(came);
-            }
-            bulk::END => {
-                b.build(state.ok_or(WireError::Garbled("state"))?)?;
-                point("target.built");
-                return Ok(total);
-            }
+        match read_frame(t.r, &mut t.buf)? {
+            // Files that it lacks: also after the freeze, before the layout.
+            bulk::MORE => t.more_files()?,
+            bulk::ALIKE => t.same_files()?,
+            bulk::FILE => t.file = Some((talk::decode(&t.buf, "file")?, 0)),
+            bulk::BYTES => t.bytes_of_file()?,
+            // Pre-copy; pages come after the layout, too.
+            bulk::PAGES => t.pages()?,
+            bulk::DROP => t.give_up()?,
+            bulk::SYNC => t.end_round()?,
+            bulk::LAYOUT => t.dirty()?,
+            bulk::STATE => t.state()?,
+            bulk::END => return t.build(),
             _ => return Err(WireError::Garbled("image").into()),
         }
+    }
+}
+
+/// What has come of a process so far.
+struct Target<'a, R, W, B> {
+    r: &'a mut R,
+    w: &'a mut W,
+    b: &'a mut B,
+    /// The last message.
+    buf: Vec<u8>,
+    grow: Grow,
+    /// Present while the process runs at the source.
+    patient: Option<Patient>,
+    /// The file that is being received, and how much of it has come.
+    file: Option<(FileKey, u64)>,
+    filler: Option<Filler>,
+    /// Bytes of pages.
+    total: u64,
+    state: Option<State>,
+}
+
+impl<R: Read, W: Write, B: Builder> Target<'_, R, W, B> {
+    fn offer(&mut self) -> Result<()> {
+        expect(read_frame(self.r, &mut self.buf)?, bulk::OFFER)?;
+        point(Failpoint::TargetOffered);
+        let head: Head = talk::decode(&self.buf, "offer")?;
+        head.check()?;
+        let accept = match self.b.offered(head) {
+            Ok(a) => {
+                write_frame(self.w, bulk::ACCEPT, &[&talk::encode(&a)])?;
+                a
+            }
+            Err(e) => {
+                let why = (e.stay(), e.detail());
+                write_frame(self.w, bulk::DECLINE, &[&talk::encode(&why)])?;
+                return Err(e);
+            }
+        };
+        self.patient = Some(Patient::begin());
+        if accept.files.is_empty() {
+            // Done while the source is busy with its own next step.
+            self.filler = Some(self.b.ready_for_pages()?);
+        }
+        Ok(())
+    }
+
+    fn more_files(&mut self) -> Result<()> {
+        let lacks = self.b.lacks(talk::decode(&self.buf, "more files")?)?;
+        write_frame(self.w, bulk::LACKS, &[&talk::encode(&lacks)])?;
+        Ok(())
+    }
+
+    fn same_files(&mut self) -> Result<()> {
+        let lacks = self
+            .b
+            .alike(talk::decode(&self.buf, "files it may have")?)?;
+        write_frame(self.w, bulk::LACKS, &[&talk::encode(&lacks)])?;
+        Ok(())
+    }
+
+    fn bytes_of_file(&mut self) -> Result<()> {
+        let (key, at) = self.file.as_mut().ok_or(WireError::Garbled("file"))?;
+        let bytes = self.grow.body(&self.buf, pages::SPAN_MAX)?;
+        self.b.file(key, *at, bytes)?;
+        *at += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn pages(&mut self) -> Result<()> {
+        let filler = ready(&mut self.filler, self.b)?;
+        self.total += filler.pages(&self.buf)?;
+        if let Some(p) = &self.patient {
+            p.breathe();
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self) -> Result<()> {
+        if let Some(filler) = &mut self.filler {
+            filler.close()?;
+        }
+        self.b.give_up(talk::decode(&self.buf, "pages to give up")?)
+    }
+
+    fn end_round(&mut self) -> Result<()> {
+        let unmapped = ready(&mut self.filler, self.b)?.take_unmapped();
+        write_frame(self.w, bulk::SYNCED, &[&talk::encode(&unmapped)])?;
+        Ok(())
+    }
+
+    /// The source is frozen.
+    fn dirty(&mut self) -> Result<()> {
+        drop(self.patient.take());
+        let filler = ready(&mut self.filler, self.b)?;
+        filler.close()?;
+        filler.settle();
+        let layout: Layout = talk::decode(&self.buf, "layout")?;
+        layout.check()?;
+        self.b.layout(layout)?;
+        point(Failpoint::TargetLaidOut);
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<()> {
+        point(Failpoint::TargetFilled);
+        let came: State = talk::decode(&self.buf, "state")?;
+        came.check()?;
+        self.state = Some(came);
+        Ok(())
+    }
+
+    /// Everything has come.
+    fn build(self) -> Result<u64> {
+        self.b
+            .build(self.state.ok_or(WireError::Garbled("state"))?)?;
+        point(Failpoint::TargetBuilt);
+        Ok(self.total)
+    }
+}
+
+/// The process, ready to be written.
+fn ready<'a>(filler: &'a mut Option<Filler>, b: &mut impl Builder) -> Result<&'a mut Filler> {
+    match filler {
+        Some(f) => Ok(f),
+        None => Ok(filler.insert(b.ready_for_pages()?)),
     }
 }
 

@@ -502,19 +502,6 @@ pub fn futex_wake(word: &std::sync::atomic::AtomicU32) {
     };
 }
 
-/// Takes a read lease: a process that opens the file for writing waits until we release it. KERNEL: fcntl(2)
-/// F_SETLEASE; refused while a process has it open for writing, or if we are not its owner.
-pub fn take_lease(f: &File) -> bool {
-    // SAFETY: plain numbers on a live descriptor.
-    unsafe { libc::fcntl(f.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK) == 0 }
-}
-
-/// Whether a process waits to open the file for writing.
-pub fn lease_wanted(f: &File) -> bool {
-    // SAFETY: plain numbers on a live descriptor.
-    unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GETLEASE) != libc::F_RDLCK }
-}
-
 /// Opens a signalfd for SIGCHLD and blocks it in the calling thread (and those it starts later).
 pub fn sigchld_fd() -> io::Result<OwnedFd> {
     // SAFETY: a zeroed sigset filled by sigemptyset; all pointers live.

@@ -18,6 +18,14 @@ pub const PART: u8 = 5;
 
 /// The kernel restarts this call after an interruption without a handler: its deadline remains.
 pub const AGAIN: u8 = 1;
+/// The body was answered already, with the number of bytes that the call writes, or 0: no reply is sent. Home makes it
+/// before anything that follows on the stream.
+pub const POSTED: u8 = 2;
+/// Home sends what it knows of the call's descriptor before the reply (`ToHost::Descriptor`).
+pub const FACTS: u8 = 4;
+
+/// If the call's path leads nowhere, or to no symbolic link, home sends the directories on it (`ToHost::Directory`).
+pub const NAMES: u8 = 8;
 
 pub struct Call {
     pub tid: HomeTid,

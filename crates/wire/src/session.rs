@@ -118,14 +118,20 @@ impl<W: Outlet> Default for Session<W> {
 impl<W: Outlet> Session<W> {
     /// Sends one frame. After `Ok` the peer receives it, unless the session ends first.
     pub fn send(&self, kind: u8, parts: &[&[u8]]) -> Result<(), WireError> {
-        self.enqueue(kind, parts).map(drop)
+        let times = if NEVER_WAITS.get() { 2 } else { 1 };
+        self.enqueue(kind, parts, times).map(drop)
+    }
+
+    /// The same without waiting for space, for frames whose sum their sender bounds well below the usual limit.
+    pub fn send_bounded(&self, kind: u8, parts: &[&[u8]]) -> Result<(), WireError> {
+        self.enqueue(kind, parts, 2).map(drop)
     }
 
     /// The same, and [`Session::answered`] will return when it was acknowledged.
     pub fn send_marked(&self, kind: u8, parts: &[&[u8]]) -> Result<(), WireError> {
         // Taken before it is sent: the peer receives it later than this.
         let at = Instant::now();
-        let number = self.enqueue(kind, parts)?;
+        let number = self.enqueue(kind, parts, 1)?;
         let mut marks = lock(&self.marks);
         if marks.sent.len() < MARKS_MAX {
             marks.sent.push_back((number, at));
@@ -133,12 +139,13 @@ impl<W: Outlet> Session<W> {
         Ok(())
     }
 
-    fn enqueue(&self, kind: u8, parts: &[&[u8]]) -> Result<u64, WireError> {
+    /// `times`: 2 for a frame that must not wait, 1 otherwise.
+    fn enqueue(&self, kind: u8, parts: &[&[u8]], times: usize) -> Result<u64, WireError> {
         let body = parts.iter().map(|p| p.len()).sum::<usize>();
         if body >= FRAME_MAX {
             return Err(WireError::TooLong(body + 1));
         }
-        let mut out = self.make_room(body)?;
+        let mut out = self.make_room(body, times)?;
         self.unacknowledged.store(0, Ordering::Relaxed);
         let heard = self.heard.load(Ordering::Acquire);
         let number = out.kept.push(kind, heard, parts);
@@ -158,7 +165,7 @@ impl<W: Outlet> Session<W> {
         Ok(number)
     }
 
-    fn make_room(&self, body: usize) -> Result<MutexGuard<'_, Out<W>>, WireError> {
+    fn make_room(&self, body: usize, times: usize) -> Result<MutexGuard<'_, Out<W>>, WireError> {
         let mut out = lock(&self.out);
         loop {
             if self.over.load(Ordering::Acquire) {
@@ -168,7 +175,7 @@ impl<W: Outlet> Session<W> {
             if out.kept.takes(body, 1) {
                 return Ok(out);
             }
-            if NEVER_WAITS.get() {
+            if times > 1 || NEVER_WAITS.get() {
                 if out.kept.takes(body, 2) {
                     return Ok(out);
                 }

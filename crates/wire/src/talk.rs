@@ -11,6 +11,12 @@ pub const TALK: u8 = 3;
 /// received from home, u64. What follows is the session's (`session.rs`).
 pub const WELCOME: u8 = 4;
 
+/// How long a permission to post writes to a descriptor holds, milliseconds. Home has seen that the file system has more
+/// space than all that use it can write in that time ([`POSTS_MARGIN`]).
+pub const POSTS_MS: u64 = 200;
+/// Free bytes below which no file system gets posted writes: 20 GB/s for [`POSTS_MS`].
+pub const POSTS_MARGIN: u64 = 4 << 30;
+
 /// First frame of every connection to a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hello {
@@ -363,6 +369,58 @@ pub enum ToHost {
     /// Nice values of threads.
     Nice {
         list: Vec<(HomeTid, i32)>,
+    },
+    /// A descriptor refers to a regular file of a local file system: it can be closed by a posted call. `writes`: bytes
+    /// that may be posted to it within [`POSTS_MS`]; 0 if none may.
+    /// Sent before the reply to the call that asked.
+    Descriptor {
+        tid: HomeTid,
+        seq: u32,
+        fd: i32,
+        writes: u64,
+    },
+    /// The entries of a directory, by a path without symbolic links, until [`ToHost::ForgetNames`]. Lookups in it depend
+    /// on them alone.
+    Directory {
+        #[serde(with = "serde_bytes")]
+        path: Vec<u8>,
+        /// Device and inode.
+        id: (u64, u64),
+        /// Its symbolic links are not to be followed by what is known.
+        guarded: bool,
+        /// For each entry the byte of its type (getdents(2), `?` if unknown), its name, a zero byte.
+        #[serde(with = "serde_bytes")]
+        names: Vec<u8>,
+    },
+    /// Where a symbolic link in such a directory leads.
+    Link {
+        #[serde(with = "serde_bytes")]
+        path: Vec<u8>,
+        #[serde(with = "serde_bytes")]
+        target: Vec<u8>,
+    },
+    /// The working directory of a process.
+    WorkingDirectory {
+        pid: HomePid,
+        /// The call that asked: what has changed it since makes this void.
+        seq: u32,
+        #[serde(with = "serde_bytes")]
+        path: Vec<u8>,
+        id: (u64, u64),
+    },
+    /// What is at or below these paths has changed; none: everything may have.
+    ForgetNames {
+        below: Vec<serde_bytes::ByteBuf>,
+    },
+    /// All bytes of posted calls that home has carried out so far.
+    Posted {
+        bytes: u64,
+    },
+    /// A posted call failed, although that was excluded: the next call on the descriptor gets this errno.
+    PostFailed {
+        pid: HomePid,
+        fd: i32,
+        errno: i32,
     },
     Alive,
 }

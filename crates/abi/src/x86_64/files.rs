@@ -10,7 +10,7 @@ const TIMES: crate::Arg = In(Const(32));
 
 pub const ROWS: &[Row] = &[
     home(2, "open", &[Path, Val, Val]),
-    home(3, "close", &[Fd]).never(),
+    home(3, "close", &[Fd]).never().posts(),
     home(4, "stat", &[Path, STAT]),
     home(5, "fstat", &[Fd, STAT]),
     home(6, "lstat", &[Path, STAT]),

@@ -11,11 +11,11 @@ const AIO: &str = "the kernel would write to the body's memory later";
 // sock_intr_errno. preadv2 and pwritev2 work on sockets, too: with the offset -1.
 pub const ROWS: &[Row] = &[
     home(0, "read", &[Fd, Out(Ret(2)), Val]).eintr(),
-    home(1, "write", &[Fd, InSome(2), Val]).eintr(),
+    home(1, "write", &[Fd, InSome(2), Val]).eintr().posts(),
     home(17, "pread64", &[Fd, Out(Ret(2)), Val, Val]),
-    home(18, "pwrite64", &[Fd, InSome(2), Val, Val]),
+    home(18, "pwrite64", &[Fd, InSome(2), Val, Val]).posts(),
     home(19, "readv", &[Fd, IovOut, Val]).eintr(),
-    home(20, "writev", &[Fd, IovIn, Val]).eintr(),
+    home(20, "writev", &[Fd, IovIn, Val]).eintr().posts(),
     home(40, "sendfile", &[Fd, Fd, OFFSET, Val]).eintr(),
     home(187, "readahead", &[Fd, Val, Val]),
     come(206, "io_setup", AIO),
@@ -31,7 +31,7 @@ pub const ROWS: &[Row] = &[
     // KERNEL: hugetlbfs_fallocate, and shmem_fallocate of older kernels, return EINTR when stopped.
     home(285, "fallocate", &[Fd, Val, Val, Val]).eintr(),
     home(295, "preadv", &[Fd, IovOut, Val, Val, Val]),
-    home(296, "pwritev", &[Fd, IovIn, Val, Val, Val]),
+    home(296, "pwritev", &[Fd, IovIn, Val, Val, Val]).posts(),
     home(326, "copy_file_range", &[Fd, OFFSET, Fd, OFFSET, Val, Val]),
     home(327, "preadv2", &[Fd, IovOut, Val, Val, Val, Val]).eintr(),
     home(328, "pwritev2", &[Fd, IovIn, Val, Val, Val, Val]).eintr(),

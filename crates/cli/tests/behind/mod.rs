@@ -1,6 +1,7 @@
 //! Post-copy of all memory of a program that changes all of it all the time.
 
 use crate::lab::{Farm, until};
+use armento_migrate::phase::Failpoint;
 use std::time::Duration;
 
 /// Strings that are written at random, grow (realloc, which moves big ones with mremap) and are freed, and children
@@ -66,9 +67,10 @@ pub fn a_source_dies(farm: &Farm) {
         if !before.is_empty() {
             farm.sh("n1", &format!("armento migrate $(cat /tmp/pid) {before}"));
         }
+        let fault = Failpoint::SourceSweeping.name();
         farm.sh(
             source,
-            "echo kill > /tmp/faults/source.sweeping; chmod 666 /tmp/faults/*",
+            &format!("echo kill > /tmp/faults/{fault}; chmod 666 /tmp/faults/*"),
         );
         farm.run("n1", &format!("armento migrate $(cat /tmp/pid) {to}"));
         until("its end", || ended(farm));

@@ -7,6 +7,16 @@ use std::process::Output;
 
 /// It has a name of its own and computes.
 const PROGRAM: &str = "perl -e '$0 = q(a title of its own); 1 while 1'";
+/// It makes threads one after the other, and says a line after some of them.
+const MAKES_THREADS: &str = "python3 -c '
+import threading, time
+while True:
+    for n in range(20):
+        t = threading.Thread(target=time.sleep, args=(0.01,))
+        t.start()
+        t.join()
+    print(n, flush=True)
+'";
 /// It ends by SIGSEGV; its core is 2 MiB at least.
 const FALLS: &str = "perl -e '$x = q(marked) x (1 << 19); select(undef, undef, undef, 0.3); kill 11, $$; 1 while 1'";
 
@@ -77,6 +87,7 @@ pub fn all_at_home(farm: &Farm) {
     takes_priority_affinity_and_limits(&p);
     debuggers_attach_at_home(&p);
     drop(p);
+    threads_leave_it_where_its_user_put_it(farm);
     core_is_whole(farm);
     ends::kill_during_exec_ends_one_child(farm);
 }
@@ -152,6 +163,24 @@ fn debuggers_attach_at_home(p: &Away) {
     p.is_at("n1");
     p.sh("armento migrate PID balance");
     p.is_at("n2");
+}
+
+/// A process that was moved by hand remains locked when it makes threads there.
+fn threads_leave_it_where_its_user_put_it(farm: &Farm) {
+    if !installed(farm, "python3") {
+        return;
+    }
+    let start = format!("armento run {MAKES_THREADS} > /tmp/threads 2>&1 & echo $!");
+    let pid = farm.sh("n1", &start).trim().to_owned();
+    let p = Away { farm, pid };
+    let lines = || p.sh("cat /tmp/threads").lines().count();
+    // An exec, as of a script that starts it, would end the lock.
+    until("its first line", || lines() > 0);
+    p.sh("armento migrate PID n2");
+    let before = lines();
+    until("threads that it makes away", || lines() > before + 4);
+    p.is_at("n2");
+    assert_eq!(p.listed()["locked"], true, "{}", p.listed());
 }
 
 fn core_is_whole(farm: &Farm) {

@@ -9,6 +9,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use armento_migrate::phase::Failpoint;
 
 use crate::faults::farm::{FAULTS, Farm, VIA};
 use crate::faults::plan::{Fault, Life, NODES, What};
@@ -22,7 +23,11 @@ pub const FILES: [&str; 4] = ["out", "log", "reader", "children"];
 const HANG: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(15);
 /// Failpoints after which a process runs elsewhere.
-const ARRIVED: [&str; 3] = ["home.thawed", "onward.thawed", "return.dropped"];
+const ARRIVED: [Failpoint; 3] = [
+    Failpoint::HomeThawed,
+    Failpoint::OnwardThawed,
+    Failpoint::ReturnDropped,
+];
 const KILLED: i32 = 137;
 
 /// The result of a program.
@@ -86,7 +91,7 @@ impl Stage<'_> {
         }
         r.clear();
         Ok(Ended {
-            moves: ARRIVED.iter().filter_map(|p| points.get(*p)).sum(),
+            moves: ARRIVED.iter().filter_map(|p| points.get(p.name())).sum(),
             points,
             met,
             died: code == Some(KILLED),
@@ -179,7 +184,7 @@ impl Running<'_> {
         let mut files = Vec::new();
         for dir in nodes.filter_map(|n| self.faults(n)) {
             // On a node where its tree has no host yet there is no folder: then the fault is for the other one.
-            let (new, file) = (dir.join("new"), dir.join(f.point));
+            let (new, file) = (dir.join("new"), dir.join(f.file()));
             let there = fs::write(&new, &what)
                 .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o666)))
                 // Renamed, so that it appears whole.

@@ -1,6 +1,8 @@
 //! The faults of a campaign, with time and place: all derived from the seed.
 
-use serde::Serialize;
+use armento_migrate::failpoint::ANY;
+use armento_migrate::phase::Failpoint;
+use serde::{Serialize, Serializer};
 
 /// SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
 pub struct Dice(u64);
@@ -45,52 +47,6 @@ const LONG_MS: (u64, u64) = (4000, 6000);
 /// Number of delayed threads in each life.
 const LATE: u32 = 3;
 
-/// Failpoints that keepers pass, and hosts (`migrate/src/failpoint.rs`).
-const HOME: &[&str] = &[
-    "source.offered",
-    "source.copying",
-    "source.round",
-    "source.frozen",
-    "source.laid-out",
-    "source.sent",
-    "home.freezing",
-    "home.halted",
-    "home.surveyed",
-    "home.read",
-    "home.ready",
-    "home.hollow",
-    "home.thawed",
-    "home.born",
-    "target.offered",
-    "target.laid-out",
-    "target.filled",
-    "target.built",
-    "onward.ready",
-    "onward.thawed",
-    "return.built",
-    "return.dropped",
-];
-const AWAY: &[&str] = &[
-    "source.offered",
-    "source.copying",
-    "source.round",
-    "source.frozen",
-    "source.laid-out",
-    "source.sent",
-    "host.freezing",
-    "host.frozen",
-    "host.captured",
-    "target.offered",
-    "target.laid-out",
-    "target.filled",
-    "host.set",
-    "host.threads",
-    "target.built",
-    "host.thawing",
-];
-/// A fault at no particular failpoint.
-const ANY: &str = "any";
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
@@ -113,7 +69,7 @@ impl What {
         }
     }
 
-    fn roll(dice: &mut Dice, point: &str) -> What {
+    fn roll(dice: &mut Dice, point: Option<Failpoint>) -> What {
         let of = dice.within(0, 99);
         let (low, high) = match of {
             0..40 => return What::Kill,
@@ -121,7 +77,7 @@ impl What {
             _ => LONG_MS,
         };
         let ms = dice.within(low, high);
-        match of.is_multiple_of(2) && point != ANY {
+        match of.is_multiple_of(2) && point.is_some() {
             true => What::Stall { ms },
             false => What::Freeze { ms },
         }
@@ -132,19 +88,41 @@ impl What {
 #[derive(Clone, Debug, Serialize)]
 pub struct Fault {
     pub home: bool,
-    pub point: &'static str,
+    /// `None`: at no particular failpoint.
+    #[serde(serialize_with = "as_file")]
+    pub point: Option<Failpoint>,
     pub what: What,
     /// The fault is armed at its failpoint from then on, counted from the start of the program.
     pub at_ms: u64,
 }
 
+/// Failpoints that keepers pass, or hosts.
+fn points(home: bool) -> Vec<Failpoint> {
+    match home {
+        true => Failpoint::of_keeper().collect(),
+        false => Failpoint::of_host().collect(),
+    }
+}
+
+fn file_of(point: Option<Failpoint>) -> &'static str {
+    point.map_or(ANY, Failpoint::name)
+}
+
+fn as_file<S: Serializer>(point: &Option<Failpoint>, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_str(file_of(*point))
+}
+
 impl Fault {
+    /// The name of the file that sets it.
+    pub fn file(&self) -> &'static str {
+        file_of(self.point)
+    }
+
     fn roll(dice: &mut Dice) -> Fault {
         let home = dice.percent(50);
-        let points = if home { HOME } else { AWAY };
         let point = match dice.percent(30) {
-            true => ANY,
-            false => dice.pick(points),
+            true => None,
+            false => Some(dice.pick(&points(home))),
         };
         Fault {
             home,
@@ -159,7 +137,7 @@ impl Fault {
         let home = dice.percent(25);
         Fault {
             home,
-            point: dice.pick(if home { HOME } else { AWAY }),
+            point: Some(dice.pick(&points(home))),
             what: What::Stall {
                 ms: dice.within(SHORT_MS.0, SHORT_MS.1),
             },
@@ -272,13 +250,14 @@ mod tests {
     fn campaign_contains_every_kind_of_fault() {
         let lives: Vec<Life> = (0..4000).map(|n| Life::new(7, n)).collect();
         let faults = || lives.iter().flat_map(|l| &l.faults);
-        for (home, points) in [(true, HOME), (false, AWAY)] {
-            for point in points.iter().chain([&ANY]) {
+        for home in [true, false] {
+            for point in points(home).into_iter().map(Some).chain([None]) {
                 for deadly in [true, false] {
                     let same = |f: &&Fault| {
-                        f.home == home && f.point == *point && f.what.deadly() == deadly
+                        f.home == home && f.point == point && f.what.deadly() == deadly
                     };
-                    assert!(faults().any(|f| same(&f)), "{home} {point} {deadly}");
+                    let file = file_of(point);
+                    assert!(faults().any(|f| same(&f)), "{home} {file} {deadly}");
                 }
             }
         }

@@ -200,7 +200,7 @@ impl Campaign<'_> {
                 _ => "short",
             };
             *sum.faults
-                .entry(format!("{side} {} {what}", f.point))
+                .entry(format!("{side} {} {what}", f.file()))
                 .or_default() += 1;
         }
         if let Some(wrong) = ended.wrong {

@@ -5,10 +5,14 @@
 //! Nothing here waits for the tracer thread: it may itself wait for a call of a guest that this thread lets through.
 
 use super::come_home::{come_home, come_home_about};
+use super::names::Looked;
 use super::post::park;
-use super::{both_sides, cpu_time, exec, fork, forward, mmap, readahead_calls, timers};
+use super::posted_calls::Served;
+use super::{
+    both_sides, cpu_time, exec, fork, forward, mmap, names, posted_calls, readahead_calls, timers,
+};
 use crate::inject::Origin;
-use crate::state::{GuestThread, Host, Then, Waiting};
+use crate::state::{Ask, GuestThread, Host, Then, Waiting};
 use crate::sync::lock;
 use crate::threads;
 use armento_abi::{CpuClock, Verdict, cpu_clock};
@@ -65,6 +69,24 @@ fn notice(host: &Arc<Host>, n: &Notice) {
     if !matches!(verdict, Verdict::Body) && readahead_calls::served(host, &thread, n) {
         return;
     }
+    let ask = match verdict {
+        Verdict::Body => false,
+        _ => match posted_calls::served(host, &thread, n) {
+            Served::Yes => return,
+            Served::No { ask } => ask,
+        },
+    };
+    let ask_names = match verdict {
+        Verdict::Home => match names::looked_up(host, &thread, n) {
+            Looked::Yes => return,
+            Looked::No { ask } => ask,
+        },
+        _ => false,
+    };
+    let ask = Ask {
+        facts: ask,
+        names: ask_names,
+    };
     match i64::from(n.nr) {
         // At home, where other processes see it; then at the body as well.
         libc::SYS_prctl if n.args[0] as i32 == libc::PR_SET_NAME => {
@@ -87,7 +109,7 @@ fn notice(host: &Arc<Host>, n: &Notice) {
             host.listener.let_through(n.id);
         }
         Verdict::Host => special(host, &thread, n),
-        Verdict::Home => forward::send(host, &thread, n),
+        Verdict::Home => forward::send_asking(host, &thread, n, ask),
         Verdict::ComeHome(why) => {
             come_home_about(host, &thread, n.id, (reason(n.nr), why), about(n))
         }

@@ -72,6 +72,12 @@ pub fn begin(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
         return park(host, thread, n.id);
     };
     let special = (special, place);
+    if (w.has(libc::CLONE_FILES) || w.has(libc::CLONE_FS)) && !w.has(libc::CLONE_THREAD) {
+        // Another process can change this one's descriptors and working directory from now on; home says nothing of them
+        // any more.
+        lock(&thread.proc.descriptors).forget_all();
+        thread.proc.forget_base(host.home.number());
+    }
     lock(&thread.call).waiting = Some(Waiting::Special);
     let (host, thread, id) = (host.clone(), thread.clone(), n.id);
     if !w.has(libc::CLONE_VM) && thread.proc.pending_pages.any() {

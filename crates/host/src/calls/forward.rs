@@ -6,7 +6,7 @@ use super::come_home::come_home;
 use super::post::post;
 use super::then::then;
 use super::{cmdline, partial_io};
-use crate::state::{BodyMem, GuestThread, Host, Shared, Then};
+use crate::state::{Ask, BodyMem, GuestThread, Host, Shared, Then};
 use crate::sync::lock;
 use crate::threads;
 use armento_abi::Refuse;
@@ -19,6 +19,11 @@ use armento_tracee::{status, sys};
 use std::sync::Arc;
 
 pub fn send(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
+    send_asking(host, thread, n, Ask::default());
+}
+
+/// `ask`: what home is to say beside the result.
+pub fn send_asking(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, ask: Ask) {
     if partial_io::go_on(host, thread, n) {
         return;
     }
@@ -63,6 +68,7 @@ pub fn send(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
             } else {
                 0
             };
+            lock(&thread.call).ask = ask;
             let then = then(n);
             post(host, thread, n, plan, wait_mask, mask, then);
         }

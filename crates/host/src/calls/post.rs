@@ -9,7 +9,7 @@ use armento_abi::Plan;
 use armento_migrate::stop_threads::without_effect;
 use armento_tracee::notify::Notice;
 use armento_tracee::status;
-use armento_wire::call::{AGAIN, Call};
+use armento_wire::call::{AGAIN, Call, FACTS, NAMES};
 use armento_wire::talk::ToHome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,7 +30,16 @@ pub fn post(
     let mut st = lock(&thread.call);
     let again = st.again.take() == Some(n.nr);
     st.slept &= again;
-    let flags = if again { AGAIN } else { 0 };
+    let mut flags = if again { AGAIN } else { 0 };
+    st.facts = None;
+    let ask = std::mem::take(&mut st.ask);
+    if ask.names {
+        flags |= NAMES;
+    }
+    if ask.facts {
+        flags |= FACTS;
+        st.facts = Some((seq, lock(&thread.proc.descriptors).stamp()));
+    }
     let mask = match thread.proc.signalfds.load(Ordering::Relaxed) {
         0 => mask,
         _ => status::read(thread.here).map_or(mask, |s| s.blocked),

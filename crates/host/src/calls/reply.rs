@@ -2,7 +2,7 @@
 //!
 //! From: `host/src/home/messages.rs`. Next: the guest, or home again for the rest of the bytes.
 
-use super::{cpu_time, partial_io};
+use super::{cpu_time, names, partial_io, posted_calls};
 use crate::state::{BodyMem, Host, Then, Waiting, is_restart};
 use crate::sync::lock;
 use crate::{sys, threads};
@@ -33,6 +33,10 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
             return;
         }
     };
+    posted_calls::ended(&thread, plan.packed.nr, &plan.packed.args);
+    if names::moves_base(plan.packed.nr) {
+        thread.proc.forget_base(host.home.number());
+    }
     let took = st.sent.take().map(|t| t.elapsed());
     if let Some(short) = took.filter(|t| *t < CALL_SHORT) {
         st.asked_ns += short.as_nanos() as u64;

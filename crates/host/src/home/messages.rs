@@ -2,7 +2,7 @@
 //!
 //! From: `connections.rs`. Next: the room that carries an order out.
 
-use crate::state::{HomeReader, Host};
+use crate::state::{Base, HomeReader, Host};
 use crate::sync::lock;
 use crate::{calls, moves, sys, threads};
 use armento_model::Stay;
@@ -13,6 +13,7 @@ use armento_wire::talk::{self, TALK, ToHome, ToHost};
 use armento_wire::{WireError, session};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Reads one connection of the stream of calls, replies and orders, until it breaks. Before: `HomeLink::claim`.
 pub fn read_messages(host: &Arc<Host>, mut r: HomeReader) {
@@ -143,6 +144,42 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             moves::unfreeze(host, pid);
         }
         ToHost::Thaw { mv, pid } => host.tracer.post(move |guests| moves::thaw(guests, mv, pid)),
+        ToHost::Descriptor {
+            tid,
+            seq,
+            fd,
+            writes,
+        } => {
+            if let Some(c) = host.threads.of_home(tid) {
+                let asked = lock(&c.call).facts.filter(|f| f.0 == seq);
+                if let Some((_, stamp)) = asked {
+                    lock(&c.proc.descriptors).learn(stamp, fd, writes, Instant::now());
+                }
+            }
+        }
+        ToHost::Directory {
+            path,
+            id,
+            guarded,
+            names,
+        } => lock(&host.names).learn(path, id, guarded, &names),
+        ToHost::Link { path, target } => lock(&host.names).learn_link(path, target),
+        ToHost::ForgetNames { below } => {
+            let mut names = lock(&host.names);
+            if below.is_empty() {
+                names.forget_all();
+            }
+            below.iter().for_each(|top| names.forget_below(top));
+        }
+        ToHost::WorkingDirectory { pid, seq, path, id } => {
+            calls::working_directory(host, pid, seq, Base { path, id });
+        }
+        ToHost::Posted { bytes } => host.home.posts_made(bytes),
+        ToHost::PostFailed { pid, fd, errno } => {
+            if let Some(c) = host.threads.of_home(pid.leader()) {
+                lock(&c.proc.descriptors).fail(fd, errno);
+            }
+        }
         // Clock: asked for before the first body, and answered there.
         ToHost::Clock { .. } | ToHost::Alive => {}
     }

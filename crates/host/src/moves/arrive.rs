@@ -14,6 +14,7 @@ use armento_migrate::image::files_of;
 use armento_migrate::image::processor::{self, Here};
 use armento_migrate::image::{Accept, Head, Layout, State};
 use armento_migrate::pages::Filler;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::postcopy::Fetch;
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
@@ -161,7 +162,7 @@ impl Builder for Arrival {
         let (mv, pid) = self.begun()?;
         self.host
             .tracer
-            .run(move |guests| build::give_up(guests, (mv, pid), &runs))
+            .run(move |guests| build::give_up(guests, mv, pid, &runs))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
@@ -171,7 +172,7 @@ impl Builder for Arrival {
         self.later = std::mem::take(&mut layout.later);
         self.host
             .tracer
-            .run(move |guests| build::lay_out(guests, (mv, pid), layout))
+            .run(move |guests| build::lay_out(guests, mv, pid, layout))
             .unwrap_or(Err(MigrateError::Ended))
     }
 
@@ -183,7 +184,7 @@ impl Builder for Arrival {
         self.rest = self
             .host
             .tracer
-            .run(move |guests| build::finish(guests, (mv, pid), &state, &later))
+            .run(move |guests| build::finish(guests, mv, pid, &state, &later))
             .unwrap_or(Err(MigrateError::Ended))?;
         Ok(())
     }
@@ -205,7 +206,7 @@ pub fn thaw(guests: &mut GuestTable, mv: MoveId, pid: HomePid) {
         let sig = libc::SIGKILL;
         return guests.shared.home.send(&ToHome::Died { pid, sig });
     };
-    point("host.thawing");
+    point(Failpoint::HostThawing);
     b.quiet = false;
     b.proc.live.store(true, Ordering::Release);
     let shared = guests.shared.clone();

@@ -1,7 +1,7 @@
 //! Builds the body of an arriving process: an empty one of the offered shape, its mappings, then all that the kernel
 //! remembers.
 //!
-//! From: `arrive.rs`, in the tracer thread. Next: `build_threads.rs`.
+//! From: `arrive.rs`, in the tracer thread, in the phases offer, dirty and state. Next: `build_threads.rs`.
 
 use super::build_threads::{make_threads, restore_threads, retire_others};
 use super::map_areas::{make_objects, map_all};
@@ -18,12 +18,14 @@ use armento_migrate::image::{
     Head, Layout, State, flags, itimers, membarrier, mm, names, objects, sigs, thread,
 };
 use armento_migrate::pages::{Filler, StandIns};
+use armento_migrate::phase::Failpoint;
 use armento_migrate::postcopy::Fetch;
 use armento_migrate::target::{drop_calls, relayout};
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{HomePid, HomeTid, MoveId, Stay};
+use armento_model::{HomePid, HomeTid, MoveId, Pid, Stay};
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::pages::{self, Backing, Run};
+use armento_tracee::region::Code;
 use armento_tracee::sys as tsys;
 use armento_tracee::uffd::{USER_MODE_ONLY, Uffd};
 use armento_wire::talk::{FileKey, Signal};
@@ -38,37 +40,61 @@ pub fn unthawed(guests: &mut GuestTable, mv: MoveId, pid: HomePid) -> Result<&mu
     b.ok_or(MigrateError::Ended)
 }
 
-/// An empty body of the offered shape.
+/// Offer: an empty body of the offered shape.
 pub fn begin(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Filler> {
+    make_room(guests, mv, head.pid)?;
+    forget_rescued(guests, &head.areas);
+    let here = new_process(guests, mv, head)?;
+    prepare_process(guests, here, head)?;
+    make_objects(&guests.shared, &head.areas, &head.brings, &head.persistent)?;
+    shape(guests, head.pid, head.areas.clone())?;
+    // While the process still runs. What cannot be made now is made, or fails, at the end.
+    let _ = make_threads(guests, head.pid, head.tids.iter().copied());
+    let uffd = begin_filling(guests, head.pid);
+    let filling = guests.bodies.get(&head.pid).map(|b| b.filling.clone());
+    Ok(Filler::new(here, uffd, StandIns::default()).filling(filling.unwrap_or_default()))
+}
+
+/// Removes what an earlier move has left of the process. Fails if this move was given up, or is not the latest.
+fn make_room(guests: &mut GuestTable, mv: MoveId, pid: HomePid) -> Result<()> {
     if guests.shared.outgoing.aborted(mv) {
         return Err(MigrateError::Ended);
     }
-    if let Some(old) = guests.bodies.get(&head.pid) {
-        if old.mv >= Some(mv) {
-            // Without encryption a connection can be repeated, or held up. That body is not of this move.
-            let why = "this move is under way already, or over".into();
-            return Err(MigrateError::Stays(Stay::TargetFailed, why));
-        }
-        if !old.quiet {
-            return Err(MigrateError::Stays(
-                Stay::TargetFailed,
-                "it is here already".into(),
-            ));
-        }
-        threads::remove_body(guests, head.pid);
+    let Some(old) = guests.bodies.get(&pid) else {
+        return Ok(());
+    };
+    if old.mv >= Some(mv) {
+        // Without encryption a connection can be repeated, or held up. That body is not of this move.
+        let why = "this move is under way already, or over".into();
+        return Err(MigrateError::Stays(Stay::TargetFailed, why));
     }
-    let shared = guests.shared.clone();
-    forget_rescued(guests, &head.areas);
+    if !old.quiet {
+        return Err(MigrateError::Stays(
+            Stay::TargetFailed,
+            "it is here already".into(),
+        ));
+    }
+    threads::remove_body(guests, pid);
+    Ok(())
+}
+
+/// An empty process with one thread, in the guest table. Returns its pid here.
+fn new_process(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Pid> {
     let stopped = new_body(&guests.zygote, &guests.code, &guests.allowlist(), head.pid)?;
     let here = stopped.tid();
     let thread = GuestThread::new(head.pid, head.pid.leader(), here, Process::new(here));
-    shared.threads.insert(&thread);
+    guests.shared.threads.insert(&thread);
     let mut body = Body::new(head.pid, TracedThread::stopped(thread, stopped));
     body.quiet = true;
     body.mv = Some(mv);
     body.name = head.command.clone();
     body.needs = head.processor.needs.clone();
     guests.bodies.insert(head.pid, body);
+    Ok(here)
+}
+
+/// Gives it the vDSO of its home, its name, and a userfaultfd if the kernel allows that.
+fn prepare_process(guests: &mut GuestTable, here: Pid, head: &Head) -> Result<()> {
     let code = guests.code.clone();
     let mut h = Hold::take(here, guests.allowlist())?;
     let foreign = map_vdso(&mut h, &code, head.mm.vdso)?;
@@ -95,13 +121,7 @@ pub fn begin(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Filler>
         b.uffd = uffd.map(Arc::new);
         b.vdso = foreign;
     }
-    make_objects(&shared, &head.areas, &head.brings, &head.persistent)?;
-    shape(guests, head.pid, head.areas.clone())?;
-    // While the process still runs. What cannot be made now is made, or fails, at the end.
-    let _ = make_threads(guests, head.pid, head.tids.iter().copied());
-    let uffd = begin_filling(guests, head.pid);
-    let filling = guests.bodies.get(&head.pid).map(|b| b.filling.clone());
-    Ok(Filler::new(here, uffd, StandIns::default()).filling(filling.unwrap_or_default()))
+    Ok(())
 }
 
 /// Copies made for one move go when no body maps them any more: each departure from home makes new ones.
@@ -157,19 +177,16 @@ fn shape(guests: &mut GuestTable, pid: HomePid, areas: Vec<Area>) -> Result<()> 
     Ok(())
 }
 
-pub fn lay_out(
-    guests: &mut GuestTable,
-    (mv, pid): (MoveId, HomePid),
-    layout: Layout,
-) -> Result<()> {
+/// Dirty: the last layout.
+pub fn lay_out(guests: &mut GuestTable, mv: MoveId, pid: HomePid, layout: Layout) -> Result<()> {
     unthawed(guests, mv, pid)?;
     make_objects(&guests.shared, &layout.areas, &[], &[])?;
     shape(guests, pid, layout.areas)?;
-    give_up(guests, (mv, pid), &layout.dropped)
+    give_up(guests, mv, pid, &layout.dropped)
 }
 
 /// Drops these pages.
-pub fn give_up(guests: &mut GuestTable, (mv, pid): (MoveId, HomePid), runs: &[Run]) -> Result<()> {
+pub fn give_up(guests: &mut GuestTable, mv: MoveId, pid: HomePid, runs: &[Run]) -> Result<()> {
     let (code, allowlist) = (guests.code.clone(), guests.allowlist());
     let b = unthawed(guests, mv, pid)?;
     let mut h = Hold::take(b.here, allowlist)?;
@@ -177,11 +194,12 @@ pub fn give_up(guests: &mut GuestTable, (mv, pid): (MoveId, HomePid), runs: &[Ru
     Ok(())
 }
 
-/// Threads, dispositions, everything the kernel remembers. The body stays stopped. Returns what receives the
+/// State: threads, dispositions, everything the kernel remembers. The body stays stopped. Returns what receives the
 /// pages that are still to come.
 pub fn finish(
     guests: &mut GuestTable,
-    (mv, pid): (MoveId, HomePid),
+    mv: MoveId,
+    pid: HomePid,
     state: &State,
     later: &[Run],
 ) -> Result<Option<(Arc<Process>, Fetch)>> {
@@ -194,32 +212,11 @@ pub fn finish(
             o.arrived()?;
         }
     }
-    let (here, close) = (b.here, objects::close_calls(&b.areas));
-    let locks = flags::lock_calls(&b.areas);
-    lock(&b.proc.cpu).carried = state.cpu;
-    for &(res, soft, hard) in &state.limits {
-        sys::set_limit(here, res, soft, hard);
-    }
-    let timed = state.itimers != itimers::Itimers::default();
-    b.proc
-        .cpu_timer
-        .store(timed, std::sync::atomic::Ordering::Release);
+    let here = b.here;
+    set_limits(b, state);
     let mut h = Hold::take(here, guests.allowlist())?;
-    h.batch_ok(&code, "mprotect", &close)?;
-    flags::guard(&mut h, &code, &state.guards)?;
-    names::give(&mut h, &code, &state.names)?;
-    // A kernel without one of them would refuse the calls that it is for.
-    h.batch(&code, &membarrier::set_calls(state.membarrier))?;
-    // A limit of this node may be lower than home's: then it is memory as any other.
-    h.batch(&code, &locks)?;
-    h.batch(&code, &flags::zero_calls(&state.zeros))?;
-    let r = h.batch(&code, &[mm::set_call(&code, &state.mm)])?;
-    ok("set the memory map's numbers", here, r[0])?;
     let b = guests.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    if let Some(foreign) = &mut b.vdso {
-        foreign.install(&mut h, &code, state.vdso.clone())?;
-    }
-    let b = guests.bodies.get(&pid).ok_or(MigrateError::Ended)?;
+    set_memory(&mut h, &code, b, state)?;
     let rest = match later {
         [] => None,
         _ => Some((
@@ -233,12 +230,12 @@ pub fn finish(
         "setitimer",
         &itimers::set_calls(&code, &state.itimers),
     )?;
-    point("host.set");
+    point(Failpoint::HostSet);
     let ignores = h.ignores_trap();
     drop(h);
     make_threads(guests, pid, state.threads.iter().map(|t| t.tid))?;
     retire_others(guests, pid, state)?;
-    point("host.threads");
+    point(Failpoint::HostThreads);
     restore_threads(guests, pid, state, ignores)?;
     if let Some(b) = guests.bodies.get(&pid) {
         b.proc.signalfds.store(state.signalfds, Ordering::Relaxed);
@@ -246,6 +243,34 @@ pub fn finish(
     }
     requeue(guests, pid, &state.pending);
     Ok(rest)
+}
+
+/// CPU time that it brings, and the limits of its resources.
+fn set_limits(b: &Body, state: &State) {
+    lock(&b.proc.cpu).carried = state.cpu;
+    for &(res, soft, hard) in &state.limits {
+        sys::set_limit(b.here, res, soft, hard);
+    }
+    let timed = state.itimers != itimers::Itimers::default();
+    b.proc.cpu_timer.store(timed, Ordering::Release);
+}
+
+/// What the kernel remembers of its memory.
+fn set_memory(h: &mut Hold, code: &Code, b: &mut Body, state: &State) -> Result<()> {
+    h.batch_ok(code, "mprotect", &objects::close_calls(&b.areas))?;
+    flags::guard(h, code, &state.guards)?;
+    names::give(h, code, &state.names)?;
+    // A kernel without one of them would refuse the calls that it is for.
+    h.batch(code, &membarrier::set_calls(state.membarrier))?;
+    // A limit of this node may be lower than home's: then it is memory as any other.
+    h.batch(code, &flags::lock_calls(&b.areas))?;
+    h.batch(code, &flags::zero_calls(&state.zeros))?;
+    let r = h.batch(code, &[mm::set_call(code, &state.mm)])?;
+    ok("set the memory map's numbers", b.here, r[0])?;
+    if let Some(foreign) = &mut b.vdso {
+        foreign.install(h, code, state.vdso.clone())?;
+    }
+    Ok(())
 }
 
 /// Signals that were pending at the source are pending here.

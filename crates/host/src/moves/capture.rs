@@ -22,7 +22,8 @@ use std::sync::atomic::Ordering;
 /// vDSO.
 pub fn capture(
     guests: &mut GuestTable,
-    (mv, pid): (MoveId, HomePid),
+    mv: MoveId,
+    pid: HomePid,
     here: Pid,
     elsewhere: bool,
 ) -> Result<(Survey, State)> {

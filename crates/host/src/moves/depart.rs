@@ -1,33 +1,36 @@
 //! A process leaves this host: the host's side of `migrate::source`.
 //!
-//! From: `host/src/home/messages.rs` (home sends Send). Next: `migrate/src/source.rs`.
+//! From: `host/src/home/messages.rs` (home sends Send). Next: `migrate/src/source/mod.rs`.
+//!
+//! [`Departure`] runs the phases of a move (`migrate/src/phase.rs`).
 
 use super::capture::capture;
+use super::connect::connect;
 use super::sharers::all_frozen;
 use super::survey::{head, survey};
 use super::{freeze, postcopy, throttle};
 use crate::inject::ForeignVdso;
 use crate::state::{GuestTable, Host, PREVIOUS_MAX, Pair, Process, Shared};
-use crate::sync::lock;
 use armento_client::api::CpuSet;
-use armento_link::{Badge, dial};
+use armento_link::{Reader, Writer};
 use armento_migrate::failpoint::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::flags::Noted;
+use armento_migrate::image::vdso::Vdso;
+use armento_migrate::image::{Head, State};
+use armento_migrate::phase::Failpoint;
 use armento_migrate::source::Job;
-use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{ENGINE_VERSION, HomePid, HomeTid, MoveId, Pid, Stay};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{HomePid, HomeTid, MoveId, Pid};
 use armento_tracee::sys;
 use armento_tracee::uffd::Uffd;
-use armento_wire::bulk::HELLO;
-use armento_wire::talk::{self, FileKey, Hello, Purpose, ToHome, Whither};
-use armento_wire::write_frame;
+use armento_wire::talk::{FileKey, ToHome, Whither};
+use std::fs::File;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long to wait for the connection of the other side.
-const MEET_MAX: Duration = Duration::from_secs(10);
 /// A failed move's process waits so long for home's verdict, while home hears us. Home sends Abort or Drop at once, and
 /// after 20 s at the latest (`READY_MAX`, `keeper/src/moves/run.rs`): a body that went on before might run twice.
 const ABORT_MAX: Duration = Duration::from_secs(60);
@@ -56,12 +59,18 @@ fn leave(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) -> Result<()> 
         .run(move |guests| Source::of(guests, pid))
         .flatten()
         .ok_or(MigrateError::Ended)?;
-    let here = source.here;
-    if let Err(e) = send(host, (mv, pid), source, &mut pair, homeward) {
+    let m = Move {
+        host,
+        mv,
+        pid,
+        here: source.here,
+        homeward,
+    };
+    if let Err(e) = send(&m, source, &mut pair) {
         failed(host, mv, &e);
         // Home reads from it when the process comes home, and sends Abort when it ends.
         outgoing.cut();
-        await_verdict(host, mv, (pid, here));
+        await_verdict(&m);
         freeze::unfreeze(host, pid);
     }
     Ok(())
@@ -70,22 +79,28 @@ fn leave(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) -> Result<()> 
 /// Home answers with Abort when it has sent the signals that it kept: they come before the results of the calls that it
 /// interrupted. Or it was handed over already, and Drop comes: the connection to the target may have broken after the last
 /// byte. Without home no body may go on here.
-fn await_verdict(shared: &Shared, mv: MoveId, (pid, here): (HomePid, Pid)) {
+fn await_verdict(m: &Move) {
+    let body = || m.host.threads.of_home(m.pid.leader());
     // After a Drop it may come back meanwhile.
-    let is_here = || {
-        shared
-            .threads
-            .of_home(pid.leader())
-            .is_some_and(|c| c.here == here)
-    };
+    let is_here = || body().is_some_and(|c| c.here == m.here);
     let pause = Duration::from_micros(200);
     let mut waited = Duration::ZERO;
-    while waited < ABORT_MAX && !shared.outgoing.aborted(mv) && is_here() {
+    while waited < ABORT_MAX && !m.host.outgoing.aborted(m.mv) && is_here() {
         std::thread::sleep(pause);
-        if shared.home.session.answered().elapsed() < HEARD_MAX {
+        if m.host.home.session.answered().elapsed() < HEARD_MAX {
             waited += pause;
         }
     }
+}
+
+/// A body on its way to another node.
+struct Move<'a> {
+    host: &'a Arc<Host>,
+    mv: MoveId,
+    pid: HomePid,
+    /// Its pid on this node.
+    here: Pid,
+    homeward: bool,
 }
 
 /// A body that is to leave.
@@ -112,72 +127,161 @@ impl Source {
     }
 }
 
-fn send(
-    host: &Arc<Host>,
-    (mv, pid): (MoveId, HomePid),
-    source: Source,
-    (r, w): &mut Pair,
-    homeward: bool,
-) -> Result<()> {
-    let closer = r.closer().ok();
-    let (here, proc) = (source.here, source.proc);
-    proc.pending_pages.wait()?;
-    let mapped = proc.mapped.load(Ordering::Acquire);
-    let noted = Noted::now(here)?;
-    let home = source.vdso.as_ref().map(|f| f.home);
-    let mut first = survey(here, home)?;
-    noted.mark(&mut first.areas);
-    let head = head(pid, (here, source.needs), &first, source.tids)?;
-    let mut job = Job::new(here, r, w);
-    job.vdso = source.vdso.map(|f| f.image);
-    let slowed = host.clone();
-    job.throttle = Some(Box::new(move || Box::new(throttle::on(&slowed, pid))));
-    let files = host.files.clone();
-    let mut files = move |k: &FileKey| files.get(k).and_then(|f| f.try_clone().ok());
-    let accept = job.offer(&head, &mut files)?;
-    let elsewhere = accept.vdso;
-    let tracked = match source.uffd.filter(|_| accept.precopy) {
-        Some(u) => {
-            if proc.tracked.swap(true, Ordering::AcqRel) {
-                forget_marks(&u, &first);
-            }
-            let mut now = survey(here, home)?;
-            noted.mark(&mut now.areas);
-            job.precopy(&u, &now, &proc.writes).is_ok()
-        }
-        None => false,
-    };
-    if proc.mapped.load(Ordering::Acquire) != mapped {
-        job.more(&survey(here, home)?.areas, &mut files)?;
-    }
-    let noted = Noted::before_freeze(here, head.areas.len());
-    point("host.freezing");
-    freeze::freeze(host, mv, pid)?;
-    job.stands();
-    point("host.frozen");
-    all_frozen(host, pid)?;
-    let (mut last, mut state) = host
-        .tracer
-        .run(move |guests| capture(guests, (mv, pid), here, elsewhere))
-        .unwrap_or(Err(MigrateError::Ended))?;
-    let noted = Noted::frozen(here, noted)?;
-    noted.mark(&mut last.areas);
-    state.names = noted.names;
-    // A file mapped meanwhile has replaced at home what was sent there: everything goes again. Another host maps nothing
-    // before the last layout.
-    let tracked = tracked && !(homeward && proc.mapped.load(Ordering::Acquire) != mapped);
-    point("host.captured");
+/// The phases of the source. After `Ok` the target has everything.
+fn send(m: &Move, source: Source, pair: &mut Pair) -> Result<()> {
+    let mut d = Departure::prepare(m, source, pair)?;
+    d.offer()?;
+    d.precopy()?;
+    let (last, mut state) = d.freeze()?;
     // Before home can send Drop.
-    let keeps = job
-        .may_owe()
-        .then(|| postcopy::PageSource::begin(host, pid, here));
-    job.more(&last.areas, &mut files)?;
-    job.finish(&last, state, tracked, &[])?;
-    if job.owes() {
-        postcopy::serve(pid, &mut job, closer.as_ref());
-    }
+    let keeps = d.job.may_owe();
+    let keeps = keeps.then(|| postcopy::PageSource::begin(m.host, m.pid, m.here));
+    d.dirty(&last, &mut state)?;
+    d.state(state)?;
+    d.postcopy();
     drop(keeps);
     Ok(())
+}
+
+/// A body that leaves, phase by phase. Flip and thaw are up to home, which sends Drop.
+struct Departure<'a> {
+    of: &'a Move<'a>,
+    proc: Arc<Process>,
+    /// Tracks writes, if the body has one.
+    uffd: Option<Arc<Uffd>>,
+    /// The place of the vDSO that it started with, if that is another node's.
+    vdso: Option<Vdso>,
+    /// How often it had mapped something when it was looked at first.
+    mapped: u64,
+    /// The flags of its areas, and the areas, as they were seen first.
+    noted: Noted,
+    first: Survey,
+    head: Head,
+    job: Job<'a, Reader, Writer>,
+    /// Ends the connection of the move.
+    closer: Option<TcpStream>,
+    /// The target has another vDSO.
+    elsewhere: bool,
+    /// Pre-copy succeeded: which pages were written since is known.
+    tracked: bool,
+}
+
+impl<'a> Departure<'a> {
+    /// Looks at the body while it runs.
+    fn prepare(of: &'a Move, source: Source, (r, w): &'a mut Pair) -> Result<Departure<'a>> {
+        let closer = r.closer().ok();
+        let (here, proc) = (source.here, source.proc);
+        proc.pending_pages.wait()?;
+        let mapped = proc.mapped.load(Ordering::Acquire);
+        let noted = Noted::now(here)?;
+        let vdso = source.vdso.as_ref().map(|f| f.home);
+        let mut first = survey(here, vdso)?;
+        noted.mark(&mut first.areas);
+        let head = head(of.pid, (here, source.needs), &first, source.tids)?;
+        let mut job = Job::new(here, r, w);
+        job.vdso = source.vdso.map(|f| f.image);
+        let (slowed, pid) = (of.host.clone(), of.pid);
+        job.throttle = Some(Box::new(move || Box::new(throttle::on(&slowed, pid))));
+        Ok(Departure {
+            of,
+            proc,
+            uffd: source.uffd,
+            vdso,
+            mapped,
+            noted,
+            first,
+            head,
+            job,
+            closer,
+            elsewhere: false,
+            tracked: false,
+        })
+    }
+
+    fn offer(&mut self) -> Result<()> {
+        let accept = self.job.offer(&self.head, &mut opened(self.of.host))?;
+        self.elsewhere = accept.vdso;
+        if !accept.precopy {
+            self.uffd = None;
+        }
+        Ok(())
+    }
+
+    /// Sends memory while the body runs; then the files that it has mapped meanwhile.
+    fn precopy(&mut self) -> Result<()> {
+        let here = self.of.here;
+        if let Some(u) = self.uffd.take() {
+            if self.proc.tracked.swap(true, Ordering::AcqRel) {
+                forget_marks(&u, &self.first);
+            }
+            let mut now = survey(here, self.vdso)?;
+            self.noted.mark(&mut now.areas);
+            self.tracked = self.job.precopy(&u, &now, &self.proc.writes).is_ok();
+        }
+        if self.has_mapped() {
+            let now = survey(here, self.vdso)?;
+            self.job.more(&now.areas, &mut opened(self.of.host))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it has mapped something since it was looked at first.
+    fn has_mapped(&self) -> bool {
+        self.proc.mapped.load(Ordering::Acquire) != self.mapped
+    }
+
+    /// Everything of the body but its memory. From now on it stands still.
+    fn freeze(&mut self) -> Result<(Survey, State)> {
+        let Move {
+            host,
+            mv,
+            pid,
+            here,
+            ..
+        } = *self.of;
+        let noted = Noted::before_freeze(here, self.head.areas.len());
+        point(Failpoint::HostFreezing);
+        freeze::freeze(host, mv, pid)?;
+        self.job.stands();
+        point(Failpoint::HostFrozen);
+        all_frozen(host, pid)?;
+        let elsewhere = self.elsewhere;
+        let (mut last, mut state) = host
+            .tracer
+            .run(move |guests| capture(guests, mv, pid, here, elsewhere))
+            .unwrap_or(Err(MigrateError::Ended))?;
+        let noted = Noted::frozen(here, noted)?;
+        noted.mark(&mut last.areas);
+        state.names = noted.names;
+        // A file mapped meanwhile has replaced at home what was sent there: everything goes again. Another host maps
+        // nothing before the last layout.
+        self.tracked &= !(self.of.homeward && self.has_mapped());
+        point(Failpoint::HostCaptured);
+        Ok((last, state))
+    }
+
+    /// Sends the files that it has mapped since, the last layout, and the pages that are left.
+    fn dirty(&mut self, last: &Survey, state: &mut State) -> Result<()> {
+        self.job.more(&last.areas, &mut opened(self.of.host))?;
+        self.job.dirty(last, state, self.tracked, &[])
+    }
+
+    fn state(&mut self, state: State) -> Result<()> {
+        self.job.state(state)
+    }
+
+    /// Sends the pages that the target has been promised.
+    fn postcopy(&mut self) {
+        if self.job.owes() {
+            postcopy::serve(self.of.pid, &mut self.job, self.closer.as_ref());
+        }
+    }
+}
+
+/// Opens files that this host has.
+fn opened(host: &Host) -> impl FnMut(&FileKey) -> Option<File> {
+    let files = host.files.clone();
+    move |k| files.get(k).and_then(|f| f.try_clone().ok())
 }
 
 /// An earlier move that failed has left its marks: where there is no page they look like one that is swapped out.
@@ -185,36 +289,6 @@ fn forget_marks(uffd: &Uffd, s: &Survey) {
     for a in &s.areas {
         // Memory that was never tracked refuses, and has none.
         let _ = uffd.filled(a.run());
-    }
-}
-
-fn connect(host: &Arc<Host>, mv: MoveId, to: Whither) -> Result<Pair> {
-    match to {
-        Whither::Home => {
-            let rx = host.meetings.wait_for(mv);
-            rx.recv_timeout(MEET_MAX).map_err(|_| {
-                host.meetings.take(mv);
-                MigrateError::Stays(Stay::LinkLost, "home did not fetch it".into())
-            })
-        }
-        Whither::Host { addr, expect } => {
-            let expect: Badge = serde_json::from_str(&expect)
-                .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
-            let me = lock(&host.identity).clone();
-            let link = dial(&addr, &me, &expect, MEET_MAX)
-                .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
-            let hello = Hello {
-                engine: ENGINE_VERSION,
-                tree: host.start.tree,
-                purpose: Purpose::Bring(mv),
-                monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?,
-            };
-            let (r, mut w) = link
-                .split()
-                .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
-            write_frame(&mut w, HELLO, &[&talk::encode(&hello)])?;
-            Ok((r, w))
-        }
     }
 }
 

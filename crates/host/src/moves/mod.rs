@@ -7,6 +7,7 @@ mod arrive;
 mod build;
 mod build_threads;
 mod capture;
+mod connect;
 mod depart;
 mod freeze;
 mod map_areas;

@@ -1,5 +1,6 @@
 //! The call that a guest thread is in, or was interrupted in.
 
+use super::descriptors::Stamp;
 use super::futex_wait::FutexWait;
 use super::partial_io::PartialIo;
 use armento_abi::Plan;
@@ -30,6 +31,19 @@ pub struct CallState {
     /// In a sigtimedwait that is traced to its end: where its siginfo goes, and whether it has begun.
     pub sigwait: Option<(u64, bool)>,
     pub futex_wait: FutexWait,
+    /// What the call that is sent next asks beside its result.
+    pub ask: Ask,
+    /// The call under way does: its number, and what was known when it was sent.
+    pub facts: Option<(u32, Stamp)>,
+}
+
+/// What home is to say beside the result of a call.
+#[derive(Clone, Copy, Default)]
+pub struct Ask {
+    /// What its descriptor refers to.
+    pub facts: bool,
+    /// The directories on its path.
+    pub names: bool,
 }
 
 /// Why a thread waits in its notification.

@@ -1,5 +1,6 @@
 //! The link home: one stream, over one connection after the other; what is sent over it, and the answers that are awaited.
 
+use super::posts::{LINGER, Posts, Target};
 use crate::sync::lock;
 use armento_link::{Reader, Writer};
 use armento_tracee::spawn;
@@ -12,8 +13,8 @@ use std::io::BufReader;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// Usage and a sign of life go home this often where a guest came lately …
 pub const PULSE: Duration = Duration::from_millis(500);
@@ -45,6 +46,9 @@ pub struct HomeLink {
     /// Answers awaited by threads of the host, by sequence number.
     answers: Mutex<HashMap<u32, Sender<ToHost>>>,
     next: AtomicU32,
+    posts: Mutex<Posts>,
+    /// Written bytes wait for more to come.
+    lingers: Condvar,
 }
 
 impl HomeLink {
@@ -60,6 +64,8 @@ impl HomeLink {
             disconnected: AtomicBool::new(false),
             answers: Mutex::default(),
             next: AtomicU32::new(1),
+            posts: Mutex::default(),
+            lingers: Condvar::new(),
         }
     }
 
@@ -111,14 +117,93 @@ impl HomeLink {
         lock(&self.reading)
     }
 
-    /// Sends a message home, as soon as there is a connection. Without one for too long the host ends.
+    /// Sends a message home, as soon as there is a connection, behind what was posted. Without one for too long the host
+    /// ends.
     pub fn send(&self, m: &ToHome) {
+        self.flush();
         let _ = self.session.send(TALK, &[&talk::encode(m)]);
     }
 
     pub fn send_call(&self, c: &Call) {
+        self.flush();
         let head = call::call_head(c);
         let _ = self.session.send(call::CALL, &[&head, &c.packed.data]);
+    }
+
+    /// Posts a write whose bytes `read` appends. False: it is to be forwarded.
+    pub fn post_write(
+        &self,
+        target: Target,
+        len: u64,
+        read: impl FnOnce(&mut Vec<u8>) -> Option<()>,
+    ) -> bool {
+        let mut posts = lock(&self.posts);
+        if !posts.takes(len) {
+            return false;
+        }
+        if let Some(before) = posts.before(target) {
+            self.send_post(&before);
+        }
+        let first = posts.is_empty();
+        if posts.add(target, Instant::now(), read).is_none() {
+            return false;
+        }
+        if let Some(full) = posts.full() {
+            self.send_post(&full);
+        } else if first {
+            self.lingers.notify_one();
+        }
+        true
+    }
+
+    /// Posts another call, behind what was posted.
+    pub fn post(&self, c: &Call) {
+        let mut posts = lock(&self.posts);
+        if let Some(before) = posts.take() {
+            self.send_post(&before);
+        }
+        self.send_post(c);
+    }
+
+    /// Sends what was posted and waits here.
+    fn flush(&self) {
+        let mut posts = lock(&self.posts);
+        if let Some(c) = posts.take() {
+            self.send_post(&c);
+        }
+    }
+
+    /// Under the lock of `posts`, which the thread that frees space takes as well: it must not wait for space. What was
+    /// posted is bounded by itself.
+    fn send_post(&self, c: &Call) {
+        let head = call::call_head(c);
+        let _ = self
+            .session
+            .send_bounded(call::CALL, &[&head, &c.packed.data]);
+    }
+
+    /// Home has made so many bytes that were posted.
+    pub fn posts_made(&self, bytes: u64) {
+        lock(&self.posts).made(bytes);
+    }
+
+    /// Whether home may not have made all that was posted.
+    pub fn posts_pending(&self) -> bool {
+        lock(&self.posts).pending()
+    }
+
+    /// Sends, for ever, what has waited long enough for more to come.
+    pub fn send_lingering(&self) {
+        loop {
+            let posts = lock(&self.posts);
+            let some = self.lingers.wait_while(posts, |p| p.is_empty());
+            drop(some);
+            std::thread::sleep(LINGER);
+            let mut posts = lock(&self.posts);
+            if let Some(c) = posts.old(Instant::now()) {
+                self.send_post(&c);
+            }
+        }
     }
 
     /// A number for a call or a question.

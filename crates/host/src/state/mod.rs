@@ -5,15 +5,18 @@
 
 mod call;
 mod cpu_account;
+mod descriptors;
 mod drain;
 mod futex_wait;
 mod guests;
 mod home_link;
 mod host;
 mod meetings;
+mod names;
 mod outgoing_moves;
 mod partial_io;
 mod pending_pages;
+mod posts;
 mod process;
 mod readahead;
 mod restart;
@@ -22,15 +25,18 @@ mod siginfo_cookies;
 mod stack_growth;
 mod threads;
 
-pub use call::{CallState, Then, Waiting};
+pub use call::{Ask, CallState, Then, Waiting};
+pub use descriptors::Way;
 pub use drain::Drain;
 pub use futex_wait::{FutexWait, Interrupted, Replaced};
 pub use guests::{Body, EARLY_MAX, EarlySignals, Freezer, GuestTable, TracedThread, VforkParent};
 pub use home_link::{HomeLink, HomeReader, PULSE, PULSE_CALM, PULSE_EMPTY};
 pub use host::Host;
 pub use meetings::{Meetings, Pair};
+pub use names::{Base, Found};
 pub use outgoing_moves::{OutgoingMoves, PREVIOUS_MAX};
 pub use partial_io::{Answer, Guest, Next, PartialIo};
+pub use posts::{Target, WRITE_MAX, close as posted_close};
 pub use process::{
     BodyMem, DISCONNECTED, FOR_MOVE, GuestThread, Process, Special, THROTTLE, WaitingRead,
 };

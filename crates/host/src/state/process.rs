@@ -3,6 +3,8 @@
 
 use super::call::CallState;
 use super::cpu_account::CpuAccount;
+use super::descriptors::Descriptors;
+use super::names::Base;
 use super::pending_pages::PendingPages;
 use super::readahead::ReadAhead;
 use super::stack_growth;
@@ -38,6 +40,10 @@ pub struct Process {
     /// Grows when a file mapping begins and when it ends: it changes the memory at home as well.
     pub mapped: AtomicU64,
     pub readahead: Mutex<ReadAhead<WaitingRead>>,
+    /// What home has said of its descriptors.
+    pub descriptors: Mutex<Descriptors>,
+    /// Where its relative paths begin, as home has said.
+    pub base: Mutex<KnownBase>,
     /// Overruns of each timer's signal that was delivered last; those not named had none.
     pub overruns: Mutex<BTreeMap<i32, i32>>,
     /// Signals that it reads from descriptors: home must know which of them a thread blocks.
@@ -53,6 +59,13 @@ pub struct Process {
     /// A move has tracked what it writes: its marks may be left.
     pub tracked: AtomicBool,
     pub pending_pages: PendingPages,
+}
+
+#[derive(Default)]
+pub struct KnownBase {
+    pub base: Option<Base>,
+    /// Number of the last call that changed it: what home says about an earlier one is void.
+    pub moved: u32,
 }
 
 /// A move has begun its freeze.
@@ -96,6 +109,14 @@ impl Process {
     /// Before: frozen.
     pub fn cpu_travels(&self) -> Cpu {
         lock(&self.cpu).travels(cpu::process(self.here))
+    }
+
+    /// Its relative paths begin elsewhere from the call with this number on.
+    pub fn forget_base(&self, number: u32) {
+        *lock(&self.base) = KnownBase {
+            base: None,
+            moved: number,
+        };
     }
 
     /// The process is gone from here: nothing is read ahead for it.

@@ -6,6 +6,7 @@
 use super::drain::Drain;
 use super::home_link::HomeLink;
 use super::meetings::Meetings;
+use super::names::Names;
 use super::outgoing_moves::OutgoingMoves;
 use super::threads::ThreadTable;
 use crate::files::FileTable;
@@ -34,6 +35,8 @@ pub struct Shared {
     /// Calls that the tracer thread makes inside guests just now.
     pub injected: Arc<AllowedCalls>,
     pub home: Arc<HomeLink>,
+    /// Directories of home.
+    pub names: Mutex<Names>,
     pub files: Arc<FileTable>,
     /// Forks under way, of guests that are not there yet.
     pub forking: Arc<AtomicU64>,

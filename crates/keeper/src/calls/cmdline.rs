@@ -16,9 +16,7 @@ pub fn write(t: &mut Tree, link: &Arc<HostLink>, w: &Words) {
         return;
     };
     // On its way home its pages come by themselves, and may be newer.
-    if p.common.coming_home.load(Ordering::Acquire)
-        || !p.link().is_some_and(|l| Arc::ptr_eq(l, link))
-    {
+    if p.common.coming_home.load(Ordering::Acquire) || !p.is_at(link) {
         return;
     }
     // What cannot be written shows what was there.

@@ -7,8 +7,8 @@
 
 use super::execute::issue;
 use super::exit::exit;
-use super::{cmdline, fork_and_map, proc_access, readahead};
-use crate::deputy::{AGAIN, HostLink, Work};
+use super::{cmdline, fork_and_map, names, proc_access, readahead};
+use crate::deputy::{AGAIN, Admitted, HostLink, Message, Work};
 use crate::hosts::{CallsReader, body_died};
 use crate::sharing::settle_ended;
 use crate::signals::{
@@ -25,7 +25,7 @@ use armento_tracee::region::DATA;
 use armento_tracee::spawn;
 use armento_tracee::sys::SigInfo;
 use armento_wire::WireError;
-use armento_wire::call::{CALL, decode_call};
+use armento_wire::call::{CALL, Call, NAMES, POSTED, decode_call};
 use armento_wire::talk::{self, TALK, ToHome, ToHost};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,17 +53,46 @@ pub fn serve_host(keep: &Arc<Keep>, link: &Arc<HostLink>, r: &mut CallsReader) -
             Err(e) => return e,
         };
         *lock(&link.last_heard) = Instant::now();
-        let fine = match kind {
-            CALL => call(keep, link, &buf),
+        let came = match kind {
+            CALL => checked_call(&buf).map(|c| Message::Call(Box::new(c))),
             TALK => talk::decode(&buf, "message")
                 .and_then(check_signal)
-                .map(|m| handle_message(keep, link, m)),
+                .map(Message::Talk),
             _ => Err(WireError::Garbled("message")),
         };
-        if let Err(e) = fine {
-            eprintln!("{}: {e}; its processes end", link.node);
-            return e;
+        match came {
+            Ok(m) => in_its_turn(keep, link, m),
+            Err(e) => {
+                eprintln!("{}: {e}; its processes end", link.node);
+                return e;
+            }
         }
+    }
+}
+
+/// Carries a message out behind the posted calls that came before it.
+fn in_its_turn(keep: &Arc<Keep>, link: &Arc<HostLink>, m: Message) {
+    if let Message::Talk(m @ (ToHome::Usage { .. } | ToHome::Clock { .. } | ToHome::Alive)) = m {
+        // They say nothing about files, and home's answer shows the host that it is heard.
+        return handle_message(keep, link, m);
+    }
+    match link.posts.admit(m.caller(), m) {
+        Admitted::Now(m) => carry_out(keep, link, m),
+        Admitted::Later { start: false } => {}
+        Admitted::Later { start: true } => {
+            let (keep, link) = (keep.clone(), link.clone());
+            spawn::soon("behind", move || {
+                link.posts
+                    .drain(Message::caller, |m| carry_out(&keep, &link, m));
+            });
+        }
+    }
+}
+
+fn carry_out(keep: &Arc<Keep>, link: &Arc<HostLink>, m: Message) {
+    match m {
+        Message::Call(c) => call(keep, link, c),
+        Message::Talk(m) => handle_message(keep, link, m),
     }
 }
 
@@ -82,30 +111,43 @@ fn check_signal(m: ToHome) -> Result<ToHome, WireError> {
     is.then_some(m).ok_or(WireError::Garbled("signal"))
 }
 
-fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, body: &[u8]) -> Result<(), WireError> {
+/// A call that home makes for bodies; posted only if that call may be.
+fn checked_call(body: &[u8]) -> Result<Call, WireError> {
     let c = decode_call(body, DATA as usize)?;
     let nr = i64::from(c.packed.nr);
+    if c.flags & POSTED != 0 && !armento_abi::row(nr as u64).is_some_and(|r| r.posts) {
+        return Err(WireError::Garbled("posted call"));
+    }
     let host_row = armento_abi::row(nr as u64)
         .is_none_or(|r| matches!(r.place, Place::Host | Place::BodyIf(_, Otherwise::Host)));
     if host_row && !SERVED_IN_PART.contains(&nr) {
         return Err(WireError::Refused(BadCall::NotServed(c.packed.nr)));
     }
+    Ok(c)
+}
+
+fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
+    if c.flags & NAMES != 0 && link.names.unserved() {
+        let (keep, link) = (keep.clone(), link.clone());
+        spawn::soon("names", move || names::serve(&keep, &link));
+    }
     match keep.deputy_of(link, c.tid.at_home()) {
+        // Its body has the result already: it is made whatever becomes of the process.
+        Some(d) if c.flags & POSTED != 0 => d.serve_posted(c),
         Some(d) if d.common.breaking.load(Ordering::Acquire) => {
             link.reply(c.tid.at_home(), c.seq, AGAIN, &[])
         }
         Some(d) if is_exec(c.packed.nr) => {
             // In the tracer thread, where signals are seen: none can come between the look and the exec.
-            keep.tracer.post(move |t| exec_body(t, &d, Box::new(c)));
+            keep.tracer.post(move |t| exec_body(t, &d, c));
         }
         Some(d) => match proc_access::target(keep, &d, &c.packed) {
-            Some(target) => proc_access::hold(keep, target, d, Box::new(c)),
-            None => issue(keep, d, Box::new(c)),
+            Some(target) => proc_access::hold(keep, target, d, c),
+            None => issue(keep, d, c),
         },
         // It has ended, and the host will learn of it.
         None => {}
     }
-    Ok(())
 }
 
 /// Signals whose default is not an end. POSIX.1-2017, signal.h.
@@ -256,8 +298,8 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             let link = link.clone();
             keep.tracer.post(move |t| {
                 // A move that was given up meanwhile has cleaned up behind itself.
-                let here = t.procs.get(&pid.at_home()).and_then(|p| p.link());
-                if t.keep.moves.is_under_way(mv) && here.is_some_and(|l| Arc::ptr_eq(l, &link)) {
+                let here = t.procs.get(&pid.at_home()).is_some_and(|p| p.is_at(&link));
+                if t.keep.moves.is_under_way(mv) && here {
                     if let Err(e) = can_break_calls(t, pid.at_home()) {
                         // Its source is told at once: a thread in such a call would not stop.
                         let (stay, detail) = (e.stay(), e.detail());

@@ -16,7 +16,7 @@ pub fn exit(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, code: i32, away: CpuTi
             pid: HomePid::of_home(pid),
         });
     };
-    if p.link().is_none_or(|l| !Arc::ptr_eq(l, link)) {
+    if !p.is_at(link) {
         return;
     }
     // Before it ends: its parent reads that time.
@@ -25,7 +25,7 @@ pub fn exit(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, code: i32, away: CpuTi
         return;
     };
     // After housekeeping that is under way, if need be: it is short.
-    match p.threads.values().find(|d| !d.in_call()) {
+    match p.deputies().find(|d| !d.in_call()) {
         Some(d) => d.submit(Work::End {
             nr: libc::SYS_exit_group,
             code: u64::from(code as u32),

@@ -5,14 +5,15 @@
 use crate::deputy::{Deputy, HostLink, Waiter, Work, has_slot, map_slot};
 use crate::hosts::end_with_host;
 use crate::signals::{child_known, inherit_blocked};
-use crate::state::{Keep, Process, Tree};
+use crate::state::{Away, Keep, Process, Tree};
 use crate::sync::lock;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
+use armento_migrate::phase::Failpoint;
 use armento_model::{HomeTid, Pid, Stay, Tid};
 use armento_tracee::region::{self, Slot};
 use armento_tracee::status::{self, ProcStatus};
-use armento_tracee::{maps, spawn, sys};
+use armento_tracee::{lease, maps, spawn, sys};
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -61,6 +62,10 @@ pub fn fork(
     } else {
         flags & PROCESS_FLAGS | (exit_signal as u64 & 0xff)
     };
+    let shares = !thread && flags & (libc::CLONE_FILES | libc::CLONE_FS) as u64 != 0;
+    if shares {
+        d.common.shares_files.store(true, Ordering::Release);
+    }
     let (keep, d, at) = (keep.clone(), d.clone(), child.addr());
     // At once, while the thread that waits for it is begun; unless its slot has to be mapped first.
     let made = match has_slot(&d, &child) {
@@ -79,7 +84,7 @@ pub fn fork(
             return end_unborn(&keep, at);
         };
         if ret > 0 {
-            point("home.born");
+            point(Failpoint::HomeBorn);
             // Registered before the host knows its number, so that its first call finds its deputy.
             let parent = d.clone();
             keep.tracer
@@ -98,35 +103,37 @@ fn born(
     thread: bool,
 ) {
     let link = parent.link();
-    let (locked, ignored) = t
-        .procs
-        .get(&parent.pid)
-        .map_or((false, 0), |p| (p.pinned, p.ignored));
+    let p = t.procs.get(&parent.pid);
+    let locked = p.is_some_and(|p| p.pins.by_option());
+    let ignored = p.and_then(Process::away).map_or(0, Away::ignored);
     let pid = if thread { parent.pid } else { tid };
-    let region = slot.region().clone();
+    if thread && !p.is_some_and(Process::is_away) {
+        // Its process has exec'd or ended meanwhile, and the thread with it.
+        return;
+    }
     let p = t
         .procs
         .entry(pid)
         .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked));
     if !thread {
-        p.ignored = ignored;
         let read = parent.common.signalfds.load(Ordering::Relaxed);
         p.common.signalfds.store(read, Ordering::Relaxed);
+        let shares = crate::sys::share_files(pid, parent.pid);
+        p.common.shares_files.store(shares, Ordering::Release);
         *lock(&p.common.mapped) = slot.end();
         lock(&p.common.limits).clone_from(&lock(&parent.common.limits));
+        p.become_away(Away::new(link.clone(), slot.region().clone(), ignored));
     }
-    p.now_at(&link);
-    p.region = Some(region);
-    let d = Deputy::new(tid, pid, slot, link, p.common.clone(), None, Some(parent));
+    let (to, common) = (link.clone(), p.common.clone());
+    let d = Deputy::new(tid, pid, slot, to, common, None, Some(parent));
     d.attend(waiter);
     t.keep.deputies.insert(&d);
-    p.threads.insert(tid, d.clone());
-    let link = p.link().cloned();
+    p.add_deputy(&d);
     inherit_blocked(t, &d);
     child_known(t, pid, tid);
     // A process that was lost with the host was counted before.
-    if let Some(l) = link.filter(|l| !thread && l.broken.load(Ordering::Acquire)) {
-        end_with_host(pid, &l);
+    if !thread && link.broken.load(Ordering::Acquire) {
+        end_with_host(pid, &link);
     }
 }
 
@@ -250,7 +257,7 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
     }
     let shared = armento_abi::maps_shared(args[3]);
     let leased = shared && !unwritable(d.pid, &f);
-    if leased && !sys::take_lease(&f) {
+    if leased && !lease::take(&f) {
         return Err(Stay::SharedMemory);
     }
     let f = Arc::new(f);
@@ -264,7 +271,7 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
 /// Closes the files that were mapped away, once nothing of this tree is: its programs may have let them go, and unmount
 /// their file system. What is being sent, or waits to be (`keeper/src/moves/group.rs`), is open a second time.
 pub fn close_mapped_files(t: &Tree) {
-    if t.procs.values().all(|p| p.link().is_none()) {
+    if !t.procs.values().any(Process::is_away) {
         lock(&t.keep.leases).clear();
         lock(&t.keep.files).retain(|_, f| Arc::strong_count(f) > 1);
     }

@@ -5,12 +5,13 @@
 //! file is not open for writing, and a process that wants to write waits until the host has dropped what it read ahead.
 
 use crate::deputy::HostLink;
+use crate::descriptors::is_local;
 use crate::lifecycle::scan_children;
 use crate::state::{Keep, ReadAhead, Tree};
 use crate::sync::lock;
 use crate::sys;
 use armento_model::{HomePid, Pid};
-use armento_tracee::sys as tsys;
+use armento_tracee::{lease, sys as tsys};
 use armento_wire::talk::{From, ToHost};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -24,16 +25,6 @@ const PIECE: usize = 256 << 10;
 const WORTH: u64 = 64 << 10;
 /// Descriptors of a tree that are read ahead at once: each holds a file of ours open.
 const STREAMS_MAX: usize = 64;
-
-/// File systems of this machine alone, whose files change only through its own kernel: statfs(2).
-const LOCAL: [i64; 6] = [
-    0xef53,      // ext2, ext3, ext4
-    0x5846_5342, // xfs
-    0x9123_683e, // btrfs
-    0x0102_1994, // tmpfs
-    0x794c_7630, // overlayfs
-    0xf2f5_2010, // f2fs
-];
 
 /// A host asks. Handled in the order of its calls up to where the offset is set; the rest may take its time.
 pub fn requested(
@@ -56,7 +47,6 @@ pub fn requested(
                 seq,
                 link: link.clone(),
                 file: None,
-                ending: false,
             };
             all.insert((pid, fd), s);
         }
@@ -135,11 +125,11 @@ fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(File, u64)> {
     if !m.is_file() || m.size() < at.saturating_add(WORTH) {
         return None;
     }
-    if !sys::only_reads(&theirs) || !LOCAL.contains(&sys::file_system(&theirs)?) {
+    if !sys::only_reads(&theirs) || !is_local(sys::file_system(&theirs)?) {
         return None;
     }
     let mine = File::open(format!("/proc/self/fd/{}", theirs.as_raw_fd())).ok()?;
-    if !tsys::take_lease(&mine) {
+    if !lease::take(&mine) {
         return None;
     }
     // Looked for after the lease: a process that could share it can come to it only by a call of the program's.
@@ -205,16 +195,16 @@ pub fn offsets_read(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u
     }
 }
 
-/// Tells hosts to stop where a process wants to write.
-pub fn watch_readahead(keep: &Keep) {
+/// A process wants to write what is read ahead: the host is told, and then the writer goes on. What the host serves until
+/// it hears of that was read before the write, as far as any process can tell.
+pub fn end_wanted_readahead(keep: &Keep) {
     for ((pid, fd), s) in lock(&keep.readaheads).iter_mut() {
-        let wanted = s.file.as_ref().is_some_and(|f| tsys::lease_wanted(f));
-        if wanted && !s.ending {
-            s.ending = true;
+        if s.file.as_ref().is_some_and(|f| lease::wanted(f)) {
             s.link.send(&ToHost::AheadOff {
                 pid: HomePid::of_home(*pid),
                 fd: *fd,
             });
+            s.file = None;
         }
     }
 }

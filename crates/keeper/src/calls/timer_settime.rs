@@ -86,7 +86,7 @@ fn disarmed(t: &mut Tree, d: &Arc<Deputy>, mut c: Box<Call>, old: Vec<u8>) {
     let Some(p) = t.procs.get(&d.pid) else {
         return;
     };
-    for tid in p.threads.keys().copied().collect::<Vec<_>>() {
+    for tid in p.deputy_tids() {
         if let Ok(status) = trace::wait_for(tid, Duration::ZERO) {
             World::report(t, tid, status);
         }
@@ -95,7 +95,10 @@ fn disarmed(t: &mut Tree, d: &Arc<Deputy>, mut c: Box<Call>, old: Vec<u8>) {
         return;
     };
     // A move may have begun meanwhile.
-    p.held.retain(|(_, i)| timer_of(i) != Some(timer));
+    if let Some(away) = p.away_mut() {
+        let held = away.signals.held_mut();
+        held.retain(|(_, i)| timer_of(i) != Some(timer));
+    }
     let pid = HomePid::of_home(d.pid);
     d.link().send(&ToHost::TimerVoid { pid, timer });
     // Asked for by the body, and known already.

@@ -21,6 +21,8 @@ pub struct Common {
     pub limits: Arc<Mutex<Limits>>,
     /// Bytes of the region that they have in their memory at least.
     pub mapped: Arc<Mutex<u64>>,
+    /// Another process has the same table of descriptors or working directory. KERNEL: clone(2), CLONE_FILES, CLONE_FS.
+    pub shares_files: Arc<AtomicBool>,
     /// The tree's.
     pub cpu: Arc<CpuAccounts>,
 }

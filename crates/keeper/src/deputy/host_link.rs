@@ -2,15 +2,18 @@
 //!
 //! From: `keeper/src/hosts/connect.rs` makes it, `keeper/src/hosts/reconnect.rs` keeps it up. Next: `wire/src/session.rs`.
 
+use super::posts::Posts;
+use crate::names::{Forgotten, Names};
 use crate::sync::lock;
 use armento_client::api::Pass;
 use armento_link::{Reader, Writer};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomeTid, NodeName, Stay, Tid};
 use armento_tracee::sys;
-use armento_wire::call;
+use armento_wire::call::{self, Call};
 use armento_wire::session::Session;
-use armento_wire::talk::{self, SessionId, TALK, ToHost};
+use armento_wire::talk::{self, SessionId, TALK, ToHome, ToHost};
+use serde_bytes::ByteBuf;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -34,12 +37,34 @@ pub type Connection = (Reader, Writer);
 /// A connection that is being made: with its handshakes it takes longer than to prepare a move.
 pub type Dialled = Receiver<Result<Connection>>;
 
+/// What a host sends that has its place behind posted calls.
+pub enum Message {
+    Call(Box<Call>),
+    Talk(ToHome),
+}
+
+impl Message {
+    /// The thread whose call it is.
+    pub fn caller(&self) -> Option<Tid> {
+        match self {
+            Message::Call(c) => Some(c.tid.at_home()),
+            Message::Talk(_) => None,
+        }
+    }
+}
+
+pub type Post = super::posts::Post<Message>;
+
 pub struct HostLink {
     pub node: NodeName,
     pub pass: Pass,
     /// Over however many connections.
     pub session: Session<Writer>,
     pub id: SessionId,
+    /// Its posted calls, and what waits for them.
+    pub posts: Arc<Posts<Message>>,
+    /// The directories that it knows.
+    pub names: Names,
     pub last_heard: Mutex<Instant>,
     /// Its last usage report named no process.
     pub empty: AtomicBool,
@@ -58,6 +83,8 @@ impl HostLink {
             pass,
             session: Session::default(),
             id,
+            posts: Arc::default(),
+            names: Names::default(),
             last_heard: Mutex::new(Instant::now()),
             empty: AtomicBool::new(false),
             broken: AtomicBool::new(false),
@@ -67,6 +94,7 @@ impl HostLink {
     }
 
     pub fn send(&self, m: &ToHost) {
+        self.settle_names();
         // When a host dies, every waiter is notified elsewhere.
         let _ = self.session.send(TALK, &[&talk::encode(m)]);
     }
@@ -128,6 +156,26 @@ impl HostLink {
         Ok(())
     }
 
+    /// Before a message to the host: what it says may follow from a change of names, which the host has to know first.
+    fn settle_names(&self) {
+        self.names.settle(|f| self.forget_names(f));
+    }
+
+    /// Under the lock of `names`, which the thread that frees space takes as well: it must not wait for space. What is sent
+    /// of names is bounded by itself.
+    pub fn forget_names(&self, f: Forgotten) {
+        let below = match f {
+            Forgotten::All => Vec::new(),
+            Forgotten::Below(paths) => paths.into_iter().map(ByteBuf::from).collect(),
+        };
+        self.send_names(&ToHost::ForgetNames { below });
+    }
+
+    /// As [`HostLink::forget_names`].
+    pub fn send_names(&self, m: &ToHost) {
+        let _ = self.session.send_bounded(TALK, &[&talk::encode(m)]);
+    }
+
     /// Copies what the deputy's kernel wrote at an address of the program.
     pub fn poke(&self, tid: Tid, (addr, len): (u64, usize)) {
         let mut bytes = vec![0u8; len];
@@ -139,6 +187,7 @@ impl HostLink {
 
     /// The result of a call of a body.
     pub fn reply(&self, tid: Tid, seq: u32, ret: i64, outs: &[u8]) {
+        self.settle_names();
         let head = call::reply_head(HomeTid::of_home(tid), seq, ret);
         // The bodies of a dead host wait for nothing.
         let _ = self.session.send(call::REPLY, &[&head, outs]);
@@ -146,6 +195,7 @@ impl HostLink {
 
     /// A call was interrupted when so much was `done`.
     pub fn part(&self, tid: Tid, seq: u32, done: i64, outs: &[u8]) {
+        self.settle_names();
         let head = call::reply_head(HomeTid::of_home(tid), seq, done);
         let _ = self.session.send(call::PART, &[&head, outs]);
     }

@@ -5,14 +5,16 @@
 mod common;
 mod host_link;
 mod limits;
+mod posts;
 mod region_setup;
 mod thread;
 mod wait_loop;
 mod work;
 
 pub(crate) use common::{Common, Limits};
-pub(crate) use host_link::{Connection, Dialled, EarlyConnection, HostLink, link_lost};
+pub(crate) use host_link::{Connection, Dialled, EarlyConnection, HostLink, Message, link_lost};
 pub(crate) use limits::tell_limits;
+pub(crate) use posts::Admitted;
 pub(crate) use region_setup::{
     grow_region, has_slot, make_uffd, map_region, map_slot, slots_for, unmap_region,
 };

@@ -236,7 +236,9 @@ impl Deputy {
                 let _ = done.send(-i64::from(libc::EAGAIN));
             }
             // A body's call goes before our housekeeping, and is never dropped: its thread waits.
-            Work::Call(_) | Work::Part { .. } | Work::End { .. } => st.push_first(w),
+            Work::Call(_) | Work::Posted(..) | Work::Part { .. } | Work::End { .. } => {
+                st.push_first(w)
+            }
             Work::Ignore { .. } if !full => st.push_first(w),
             w if !full => st.queue.push_back(w),
             _ => {}

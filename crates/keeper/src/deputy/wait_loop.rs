@@ -2,13 +2,16 @@
 //!
 //! From: `thread.rs`. Next: the body's host (`wire/src/call.rs`).
 
+use super::host_link::Post;
 use super::limits;
 use super::thread::Deputy;
 use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time::{self, Results};
+use crate::descriptors;
+use crate::names::Request;
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
-use armento_model::HomeTid;
+use armento_model::{HomePid, HomeTid};
 use armento_tracee::region::DATA;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::ToHost;
@@ -33,16 +36,28 @@ impl Deputy {
             Work::Call(mut c) => {
                 timing(st, c.flags, &mut c.packed);
                 let payload = sends::packed_payload(&c.packed);
+                let path =
+                    (c.flags & call::NAMES != 0).then(|| armento_abi::packed_path(&c.packed));
                 self.post(&mut c.packed, c.mask);
-                let Call { seq, packed, .. } = *c;
+                let Call {
+                    seq, packed, flags, ..
+                } = *c;
                 st.doing = Some(Doing::Call {
                     seq,
                     outs: packed.outs,
                     nr: packed.nr,
                     args: packed.args,
+                    facts: flags & call::FACTS != 0,
+                    path: path.flatten(),
                     payload,
                     cut: false,
                 });
+            }
+            Work::Posted(mut c, post) => {
+                let data = c.packed.data.clone();
+                self.post(&mut c.packed, c.mask);
+                c.packed.data = data;
+                st.doing = Some(Doing::Posted(c, post));
             }
             Work::Part { mut call, done } => {
                 self.post(&mut call.packed, call.mask);
@@ -118,15 +133,26 @@ impl Deputy {
     /// Makes a call of its body, and answers it at once when it is short: on one core the deputy has mostly run already
     /// by the time it is woken. What blocks, says much or could not be sent now is its waiter's.
     pub fn serve(&self, c: Box<Call>) {
+        let hears = limits::brings_data(c.packed.nr);
+        self.serve_work(Work::Call(c), hears);
+    }
+
+    /// The same for a call that its body does not wait for.
+    pub fn serve_posted(&self, c: Box<Call>) {
+        let bytes = sends::posted(&c.packed);
+        let post = self.link().posts.begin(self.tid, bytes);
+        self.serve_work(Work::Posted(c, post), false);
+    }
+
+    fn serve_work(&self, w: Work, hears: bool) {
         let mut st = lock(&self.st);
         let closed = self.closed.load(Ordering::Acquire);
         if closed || st.doing.is_some() || !st.queue.is_empty() {
             drop(st);
-            return self.submit(Work::Call(c));
+            return self.submit(w);
         }
         self.slot.watch(false);
-        let hears = limits::brings_data(c.packed.nr);
-        self.begin(&mut st, Work::Call(c));
+        self.begin(&mut st, w);
         drop(st);
         self.slot.wake();
         let done = self.slot.result();
@@ -153,6 +179,7 @@ impl Deputy {
             Some(Doing::Call { outs, .. }) => {
                 outs.iter().map(|o| out_len(o, ret)).sum::<usize>() <= SHORT
             }
+            Some(Doing::Posted(..)) => true,
             _ => false,
         }
     }
@@ -179,6 +206,14 @@ impl Deputy {
             Some(Doing::Part(outs, _)) => self.collect(outs, ret),
             _ => Vec::new(),
         };
+        let doing = match doing {
+            // A stop has ended it before it was made.
+            Some(Doing::Posted(c, post)) if (-516..=-512).contains(&ret) => {
+                st.queue.push_front(Work::Posted(c, post));
+                None
+            }
+            other => other,
+        };
         let next = st.queue.pop_front();
         let posted = next.is_some();
         if let Some(w) = next {
@@ -192,7 +227,21 @@ impl Deputy {
             Some(Doing::Call { seq, cut: true, .. }) => {
                 self.link().part(self.tid, seq, ret, &outs);
             }
-            Some(Doing::Call { seq, nr, .. }) => {
+            Some(Doing::Posted(c, post)) => self.posted(&c, post, ret),
+            Some(Doing::Call {
+                seq,
+                nr,
+                args,
+                facts,
+                path,
+                ..
+            }) => {
+                if facts {
+                    self.tell_facts(seq, nr, args, ret);
+                }
+                if let Some(path) = path.filter(|_| wants_names(nr, ret)) {
+                    self.request_names(seq, path);
+                }
                 if i64::from(nr) == libc::SYS_restart_syscall
                     && let Some(k) = kept
                 {
@@ -206,6 +255,54 @@ impl Deputy {
             Some(Doing::Own(Some(tx))) => drop(tx.send(ret)),
             Some(Doing::Clone(slot, tx)) => drop(tx.send((ret, slot))),
             Some(Doing::Own(None)) | None => {}
+        }
+    }
+
+    /// A posted call was made.
+    fn posted(&self, c: &Call, post: Post, ret: i64) {
+        let link = self.link();
+        if ret != post.bytes as i64 {
+            let (pid, fd) = (self.pid, c.packed.args[0] as i32);
+            // KERNEL: a write that ended early gets its error when it goes on.
+            let errno = if ret < 0 { -ret as i32 } else { libc::EIO };
+            eprintln!("process {pid}: a posted call on descriptor {fd} returned {ret}");
+            link.send(&ToHost::PostFailed {
+                pid: HomePid::of_home(pid),
+                fd,
+                errno,
+            });
+        }
+        drop(post);
+        if let Some(bytes) = link.posts.to_tell() {
+            link.send(&ToHost::Posted { bytes });
+        }
+    }
+
+    /// What is known of the descriptor that a call has made, or written to.
+    fn tell_facts(&self, seq: u32, nr: u16, args: [u64; 6], ret: i64) {
+        let fd = match i64::from(nr) {
+            libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 | libc::SYS_creat => ret,
+            _ => args[0] as i64,
+        };
+        if ret < 0 || self.common.shares_files.load(Ordering::Acquire) {
+            return;
+        }
+        let fd = fd as i32;
+        if let Some(f) = descriptors::facts(self.pid, fd) {
+            let facts = ToHost::Descriptor {
+                tid: HomeTid::of_home(self.tid),
+                seq,
+                fd,
+                writes: f.writes,
+            };
+            self.link().send(&facts);
+        }
+    }
+
+    fn request_names(&self, seq: u32, path: Vec<u8>) {
+        if !self.common.shares_files.load(Ordering::Acquire) {
+            let pid = self.pid;
+            self.link().names.request(Request { pid, seq, path });
         }
     }
 
@@ -271,6 +368,12 @@ impl Deputy {
         }
         all
     }
+}
+
+/// Whether the result of a lookup depends on names alone: it led nowhere, or to a link or to what is none.
+fn wants_names(nr: u16, ret: i64) -> bool {
+    let reads = [libc::SYS_readlink, libc::SYS_readlinkat].contains(&i64::from(nr));
+    ret == -i64::from(libc::ENOENT) || reads && (ret > 0 || ret == -i64::from(libc::EINVAL))
 }
 
 /// A relative timeout that is being waited for again shrinks to what is left of it. When its thread has just left home,

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::host_link::Post;
 use armento_abi::{Out, Restart};
 use armento_migrate::image::restarts::{ERESTARTNOHAND, ERESTARTNOINTR};
 use armento_tracee::region::Slot;
@@ -23,6 +24,8 @@ pub type OnDone = Box<dyn FnOnce(i64, Vec<u8>) + Send>;
 /// Something for the deputy to do.
 pub enum Work {
     Call(Box<Call>),
+    /// A call that its body does not wait for.
+    Posted(Box<Call>, Post),
     /// A part of a call that we make in several: it is not turned back, and its result is ours.
     Part {
         call: Box<Call>,
@@ -64,11 +67,17 @@ pub(super) enum Doing {
         outs: Vec<Out>,
         nr: u16,
         args: [u64; 6],
+        /// Its host wants to know what its descriptor refers to.
+        facts: bool,
+        /// The path that it looks up, if its host wants to know the directories on it.
+        path: Option<Vec<u8>>,
         /// How many bytes it is to write, or to read, if it is such a call.
         payload: Option<u64>,
         /// We interrupted it when it had done a part of them.
         cut: bool,
     },
+    /// The call, should it have to be made again.
+    Posted(Box<Call>, Post),
     Part(Vec<Out>, OnDone),
     Own(Option<Sender<i64>>),
     Clone(Box<Slot>, Sender<(i64, Box<Slot>)>),
@@ -94,9 +103,9 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Before everything but what an exec waits for.
+    /// Before everything but what an exec waits for, and posted calls.
     pub(super) fn push_first(&mut self, w: Work) {
-        let before = |w: &&Work| matches!(w, Work::Ignore { .. });
+        let before = |w: &&Work| matches!(w, Work::Ignore { .. } | Work::Posted(..));
         let at = self.queue.iter().take_while(before).count();
         self.queue.insert(at, w);
     }

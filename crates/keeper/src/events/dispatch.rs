@@ -4,7 +4,7 @@
 
 use super::exec::execed;
 use super::housekeeping::{send_back, watch_leases, watch_signalfds};
-use crate::calls::watch_readahead;
+use crate::calls::end_wanted_readahead;
 use crate::hosts::watch_hosts;
 use crate::lifecycle::{process_gone, scan_children};
 use crate::observers::{watch_counters, watch_cpu_sleepers};
@@ -37,10 +37,10 @@ impl World for Tree {
     }
 
     fn turn(&mut self) -> bool {
-        if self.backlog {
+        if self.signals.backlog {
             pass_on_backlog(self);
         }
-        if !self.blocked.is_empty() {
+        if !self.signals.blocked.is_empty() {
             end_blocked(self);
         }
         if self.scanned.elapsed() > SCAN_EVERY {
@@ -53,7 +53,7 @@ impl World for Tree {
             watch_leases(self);
             watch_signalfds(self);
             watch_limits(self);
-            watch_readahead(&self.keep);
+            end_wanted_readahead(&self.keep);
             watch_cpu_sleepers(&self.keep);
         }
         if self.beat.elapsed() > BEAT {
@@ -66,10 +66,10 @@ impl World for Tree {
 
     /// Ends and forks at home, broken leases and sleeps by another's CPU clock make no event: they are polled.
     fn pause(&self) -> Duration {
-        if self.backlog || !self.blocked.is_empty() {
+        if self.signals.wait() {
             return BACKLOG_PAUSE;
         }
-        let home = self.procs.values().any(|p| p.link().is_none());
+        let home = self.procs.values().any(|p| !p.is_away());
         if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.readaheads).is_empty() {
             return TURN_MAX;
         }
@@ -79,9 +79,7 @@ impl World for Tree {
 
 fn ended(t: &mut Tree, tid: Tid) {
     t.passing.remove(&tid);
-    t.unclaimed_signals.retain(|(t, _)| *t != tid);
-    t.loading.remove(&tid);
-    t.standing.remove(&tid);
+    t.signals.unclaimed.retain(|(t, _)| *t != tid);
     t.follow.ended(tid);
     if let Some(pid) = t.cpu_fixup.ended(tid) {
         t.keep.cpu.thread_ended(pid, tid);
@@ -93,7 +91,7 @@ fn ended(t: &mut Tree, tid: Tid) {
         d.close();
         t.keep.deputies.remove(tid);
         if let Some(p) = t.procs.get_mut(&d.pid) {
-            p.threads.remove(&tid);
+            p.away_mut().into_iter().for_each(|a| a.remove_deputy(tid));
         }
     }
 }

@@ -16,12 +16,12 @@ pub fn execed(t: &mut Tree, thread: Stopped) {
     let Some(thread) = exec_again(thread) else {
         // It is not seized any more.
         if let Some(p) = t.procs.get_mut(&pid) {
-            p.at_exec = false;
+            p.leave_exec_stop();
         }
         return t.begins();
     };
     let signal = None;
-    t.keep_standing(vec![Halted { thread, signal }]);
+    t.keep_standing(pid, [Halted { thread, signal }]);
     t.passing.insert(pid);
     if first && t.follow.on {
         // The first program makes the others: they go where there is room.

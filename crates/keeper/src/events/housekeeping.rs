@@ -3,13 +3,12 @@
 //! From: `dispatch.rs`. Next: `keeper/src/moves/run.rs`.
 
 use crate::calls::close_mapped_files;
-use crate::state::{HOLD_MIN, Task, Tree, Why};
+use crate::state::{Process, Task, Tree, Why};
 use crate::sync::lock;
 use armento_client::api::Dest;
 use armento_model::Stay;
-use armento_tracee::sys;
+use armento_tracee::lease;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// `--on NODE`: a process that came home for a call goes there again when its hold is over.
 pub fn send_back(t: &mut Tree) {
@@ -18,14 +17,7 @@ pub fn send_back(t: &mut Tree) {
         return;
     };
     for p in t.procs.values_mut() {
-        let waits = p.link().is_some()
-            || p.at_exec
-            || p.held_for_debugger
-            || p.placed_by_user
-            || p.held_after_call()
-            || p.sent_back.elapsed() < HOLD_MIN;
-        if !waits && p.moves > 0 {
-            p.sent_back = Instant::now();
+        if p.must_go_back() {
             t.keep.move_queue.push(Task {
                 pid: p.pid,
                 to: Dest::Node(node.clone()),
@@ -37,7 +29,7 @@ pub fn send_back(t: &mut Tree) {
 
 /// A descriptor that signals were read from may be closed by now.
 pub fn watch_signalfds(t: &mut Tree) {
-    let away = t.procs.values().filter(|p| p.link().is_some());
+    let away = t.procs.values().filter(|p| p.is_away());
     for p in away.filter(|p| p.common.signalfds.load(Ordering::Relaxed) != 0) {
         let read = crate::moves::signalfd_mask(p.pid);
         p.common.signalfds.store(read, Ordering::Relaxed);
@@ -50,8 +42,8 @@ pub fn watch_leases(t: &mut Tree) {
     close_mapped_files(t);
     let keep = t.keep.clone();
     let mut leases = lock(&keep.leases);
-    leases.retain(|(pid, _)| t.procs.get(pid).is_some_and(|p| p.link().is_some()));
-    for (pid, _) in leases.iter().filter(|(_, f)| sys::lease_wanted(f)) {
+    leases.retain(|(pid, _)| t.procs.get(pid).is_some_and(Process::is_away));
+    for (pid, _) in leases.iter().filter(|(_, f)| lease::wanted(f)) {
         let why = "a file that it maps shared is about to change".to_owned();
         let why = Why::Call(Stay::SharedMemory, why);
         keep.move_queue.push_urgent(Task {

@@ -8,4 +8,5 @@ mod exec;
 mod housekeeping;
 mod report;
 
+pub(crate) use housekeeping::watch_leases;
 pub(crate) use report::report_processes;

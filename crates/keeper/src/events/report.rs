@@ -7,7 +7,6 @@ use crate::state::{Process, Tree};
 use armento_client::api::ProcInfo;
 use armento_model::NodeName;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// The processes that the daemon is told of. A program that has not been placed yet is left out: two dozen of them at
 /// an instant would make home look too full for any.
@@ -16,9 +15,9 @@ pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
     let here = t.keep.settings.node.clone();
     let (tree, uid) = (t.keep.settings.tree, t.keep.settings.hello.uid);
     let mut all = Vec::new();
-    let placed = |p: &&mut Process| !p.at_exec && !p.before_exec;
+    let placed = |p: &&mut Process| !p.is_at_exec() && !p.is_before_exec();
     for p in t.procs.values_mut().filter(placed) {
-        p.usage.refresh(p.link().is_none());
+        p.usage.refresh(!p.is_away());
         let place: NodeName = p.link().map_or_else(|| here.clone(), |l| l.node.clone());
         let lost = p.link().and_then(|l| l.lost());
         all.push(ProcInfo {
@@ -32,27 +31,23 @@ pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
             cpu_ms: p.usage.cpu_ms(),
             away_cpu_ms: p.usage.away_ms(),
             rss_kib: p.usage.rss_kib,
-            threads: match p.link() {
-                Some(_) => p.threads.len() as u32,
+            threads: match p.away() {
+                Some(a) => a.deputies().len() as u32,
                 None => p.usage.threads,
             },
             busy_percent: p.usage.busy_percent,
-            moves: p.moves,
+            moves: p.moves(),
             forwarded: p.common.calls.load(Ordering::Relaxed),
-            stay: p.stay_reason.as_ref().map(|k| k.stay),
+            stay: p.stay_reason().map(|k| k.stay),
             detail: p
-                .stay_reason
-                .as_ref()
+                .stay_reason()
                 .map_or_else(String::new, |k| k.detail.clone()),
-            partner: p.stay_reason.as_ref().and_then(|k| k.partner),
-            locked: p.pinned
-                || p.placed_by_user
-                || p.held_for_debugger
-                || p.hold_until.is_some_and(|t| Instant::now() < t),
+            partner: p.stay_reason().and_then(|k| k.partner),
+            locked: p.pins.any() || p.held_after_call(),
             lost_ms: lost.map(|t| t.as_millis() as u64),
             frozen: p.link().zip(lost).is_some_and(|(l, t)| l.freezes(t)),
             portable: t.keep.is_portable(p.pid),
-            age_ms: p.born.elapsed().as_millis() as u64,
+            age_ms: p.age().as_millis() as u64,
         });
     }
     t.unseen = all.is_empty();

@@ -47,10 +47,10 @@ pub fn connect_host(
     need_kib: u64,
     serve: Serve,
 ) -> Result<Arc<HostLink>> {
-    let _only = lock(&keep.linking);
+    let _only = lock(&keep.hosts.connecting);
     let known = working(keep, node);
     // Where nothing may go any more the daemon is asked again, and says why not.
-    let closed = lock(&keep.closed).contains(node);
+    let closed = keep.hosts.is_closed(node);
     if let Some(l) = known.clone().filter(|_| !closed) {
         return Ok(l);
     }
@@ -69,11 +69,11 @@ pub fn connect_host(
         }
         Err(e) => return Err(e),
     };
-    lock(&keep.links).insert(node.clone(), link.clone());
+    keep.hosts.insert(&link);
     let (k, l) = (keep.clone(), link.clone());
     if let Err(e) = spawn::start("calls", move || reconnect::run(&k, &l, r, serve)) {
         link.broken.store(true, Ordering::Release);
-        lock(&keep.links).remove(node);
+        keep.hosts.remove(node);
         link.session.end();
         return Err(e).local("start a thread");
     }
@@ -99,7 +99,7 @@ fn way(keep: &Keep, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<Host
             )));
         }
     };
-    *lock(&keep.identity) = Some((pass.identity.clone(), Instant::now()));
+    keep.hosts.set_identity(pass.identity.clone());
     let id = SessionId(u128::from_str_radix(&random_hex(16), 16).unwrap_or_default());
     Ok(Arc::new(HostLink::new(node.clone(), pass, id)))
 }

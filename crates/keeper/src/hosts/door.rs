@@ -66,7 +66,7 @@ pub fn dial_spare(keep: &Arc<Keep>, node: &NodeName) {
 }
 
 pub fn working(keep: &Keep, node: &NodeName) -> Option<Arc<HostLink>> {
-    let known = lock(&keep.links).get(node).cloned();
+    let known = keep.hosts.get(node);
     known.filter(|l| !l.broken.load(Ordering::Acquire))
 }
 
@@ -109,7 +109,7 @@ fn greet(keep: &Keep, (r, mut w): Connection, purpose: Purpose) -> Result<Connec
 /// The identity that this keeper shows at doors. Identities live a day, trees longer: an old one is renewed first, if
 /// our daemon is there.
 pub fn own_identity(keep: &Keep, pass: &Pass) -> Identity {
-    let mut held = lock(&keep.identity);
+    let mut held = lock(&keep.hosts.identity);
     if held.as_ref().is_none_or(|(_, at)| at.elapsed() > RENEW)
         && let Ok(Answer::Identity { identity }) = keep.daemon.ask(Ask::Identity, RENEWED_MAX)
     {

@@ -16,7 +16,7 @@ pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
         return;
     }
     link.session.end();
-    lock(&keep.links).remove(&link.node);
+    keep.hosts.remove(&link.node);
     *lock(&link.spare) = None;
     let l = link.clone();
     keep.tracer.post(move |t| host_lost(t, &l));
@@ -24,9 +24,8 @@ pub fn dead(keep: &Arc<Keep>, link: &Arc<HostLink>) {
 
 /// `node` is no member of the farm any more: nothing goes there or comes from there.
 pub fn cut_off(keep: &Arc<Keep>, node: &NodeName) {
-    // The next one knows that it was removed.
-    *lock(&keep.identity) = None;
-    let Some(link) = lock(&keep.links).get(node).cloned() else {
+    keep.hosts.forget_identity();
+    let Some(link) = keep.hosts.get(node) else {
         return;
     };
     dead(keep, &link);
@@ -35,7 +34,7 @@ pub fn cut_off(keep: &Arc<Keep>, node: &NodeName) {
 /// Every body on a dead host is lost.
 fn host_lost(t: &mut Tree, link: &Arc<HostLink>) {
     for p in t.procs.values() {
-        if p.link().is_some_and(|l| Arc::ptr_eq(l, link)) {
+        if p.is_at(link) {
             end_with_host(p.pid, link);
         }
     }
@@ -43,10 +42,7 @@ fn host_lost(t: &mut Tree, link: &Arc<HostLink>) {
 
 /// A body was killed: its process at home ends.
 pub fn body_died(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, sig: i32) {
-    if t.procs
-        .get(&pid)
-        .is_some_and(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)))
-    {
+    if t.procs.get(&pid).is_some_and(|p| p.is_at(link)) {
         let why = format!("was killed on {} by signal {sig}", link.node);
         let what = if sig == libc::SIGKILL {
             "that node's memory may have run out, or a node or link failed while its memory was on its way (`armento nodes`): start it again, on another with --on"

@@ -4,7 +4,6 @@
 
 use super::door::SPARE_MAX;
 use super::lost::dead;
-use crate::deputy::HostLink;
 use crate::state::Keep;
 use crate::sync::lock;
 use armento_tracee::sys;
@@ -13,8 +12,7 @@ use std::sync::Arc;
 
 /// A sign of life to every host that had none lately, and the end of one that gives none.
 pub fn watch_hosts(keep: &Arc<Keep>) {
-    let all: Vec<Arc<HostLink>> = lock(&keep.links).values().cloned().collect();
-    for link in all {
+    for link in keep.hosts.all() {
         if link.past() {
             dead(keep, &link);
             continue;

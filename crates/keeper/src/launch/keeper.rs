@@ -3,6 +3,8 @@
 //! From: `start.rs`. Next: `keeper/src/events/dispatch.rs`, `keeper/src/daemon.rs`, `keeper/src/moves/run.rs`.
 
 use super::options::{Birth, Storm};
+use crate::calls::end_wanted_readahead;
+use crate::events::watch_leases;
 use crate::moves::{refuses_start, run_moves, run_storm};
 use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
 use crate::{daemon, sys};
@@ -10,7 +12,7 @@ use armento_client::api::KeeperHello;
 use armento_client::{AskError, Session};
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_model::{Pid, TreeId};
-use armento_tracee::{spawn, status, trace, tracer_thread};
+use armento_tracee::{lease, spawn, status, trace, tracer_thread};
 use armento_wire::session;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -160,6 +162,9 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     keep.daemon.close(Duration::from_millis(500));
 }
 
+/// Leases are looked at this often beside what their signal says.
+const LEASES_LOOK: Duration = Duration::from_secs(60);
+
 fn start_threads(
     keep: &Arc<Keep>,
     session: Session,
@@ -175,6 +180,17 @@ fn start_threads(
         let k = keep.clone();
         spawn::start("placements", move || run_moves(&k, k.placements()))?;
     }
+    let k = keep.clone();
+    spawn::start("leases", move || {
+        let broken = || {
+            end_wanted_readahead(&k);
+            k.tracer.post(watch_leases);
+            true
+        };
+        if let Err(e) = lease::hear(LEASES_LOOK, broken) {
+            eprintln!("writers of files that are read elsewhere may wait: {e}");
+        }
+    })?;
     if let Some((storm, seed)) = storm {
         let k = keep.clone();
         let ms = match storm {

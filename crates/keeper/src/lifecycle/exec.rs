@@ -3,11 +3,10 @@
 //! From: `keeper/src/events/exec.rs`, `keeper/src/signals/untraced_exec.rs`. Next: nothing.
 
 use crate::sharing::settle_later;
-use crate::state::{Place, Process, Tree};
+use crate::state::{Process, Tree};
 use armento_model::{HomePid, Tid};
 use armento_tracee::trace;
 use armento_wire::talk::ToHost;
-use std::sync::atomic::Ordering;
 
 /// An exec happened in a thread of ours: what was away is no more, a fresh image waits.
 /// `traced`: it waits for its placement. True: it is the first program of `armento run`.
@@ -18,7 +17,6 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
         let _ = l.stopped.disband();
     }
     t.restart_blocks.remove(&tid);
-    t.loading.remove(&tid);
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
     // KERNEL: the event's message is the number that the thread had before it became the leader.
@@ -34,21 +32,14 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
             pid: HomePid::of_home(pid),
         });
         p.usage.used_at(&l.node, t.keep.cpu.away(pid));
-        p.usage.end_stay();
     }
-    p.close_deputies(&t.keep.deputies);
-    settle_later(&t.keep, pid);
-    (p.place, p.placed_by_user) = (Place::Home, false);
-    p.common.coming_home.store(false, Ordering::Release);
-    p.region = None;
-    p.at_exec = traced;
-    let first = std::mem::take(&mut p.before_exec);
-    p.unbegun = first && traced;
-    p.stay_reason = None;
-    p.common.breaking.store(false, Ordering::Release);
-    // What a move kept back for the body is for the new program; home's kernel queues it.
+    let first = p.is_before_exec();
+    match traced {
+        true => p.enter_exec_stop(&t.keep.deputies),
+        false => p.exec_untraced(&t.keep.deputies),
+    }
     p.usage.refresh_command();
-    p.queue_held_here();
+    settle_later(&t.keep, pid);
     t.publish();
     first
 }

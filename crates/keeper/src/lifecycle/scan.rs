@@ -16,7 +16,7 @@ pub fn scan_children(t: &mut Tree) {
     t.scanned = Instant::now();
     let mut queue: Vec<Pid> = t.procs.keys().copied().collect();
     while let Some(pid) = queue.pop() {
-        let home = t.procs.get(&pid).is_none_or(|p| p.link().is_none());
+        let home = t.procs.get(&pid).is_none_or(|p| !p.is_away());
         if home && status::read(pid).map_or(true, |s| s.state == 'Z' || s.state == 'X') {
             process_gone(t, pid);
             continue;
@@ -57,6 +57,6 @@ pub fn process_gone(t: &mut Tree, pid: Pid) {
     p.close_deputies(&t.keep.deputies);
     settle_later(&t.keep, pid);
     p.usage
-        .finish(p.moves, p.common.calls.load(Ordering::Relaxed));
+        .finish(p.moves(), p.common.calls.load(Ordering::Relaxed));
     t.publish();
 }

@@ -1,6 +1,6 @@
 //! A process that leaves stands still: everything of it but its memory is read.
 //!
-//! From: `out.rs`, `group.rs`. Next: `migrate/src/source.rs`.
+//! From: `out.rs`, `group_out.rs`. Next: `migrate/src/source/mod.rs`.
 
 use super::eligibility;
 use super::prepare::survey;
@@ -9,20 +9,23 @@ use crate::observers::not_observed;
 use crate::restart::{WaitDeadlines, timed_sleepers};
 use crate::sharing::shared_only_with;
 use crate::signals::read_overruns;
-use crate::state::{Keep, Tree};
+use crate::state::{Keep, Leaving, Tree};
 use armento_migrate::failpoint::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::objects::{self, Views};
+use armento_migrate::image::timers::Overruns;
 use armento_migrate::image::{
     State, ThreadState, files, itimers, membarrier, mm, sigs, thread, uncarried,
 };
+use armento_migrate::phase::Failpoint;
 use armento_migrate::stop_threads::{Halted, delicate};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomeTid, Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
-use armento_tracee::region::SCRATCH_AREAS;
+use armento_tracee::region::{Code, SCRATCH_AREAS};
 use armento_tracee::timers::sleeps_by_cpu_time;
 use armento_tracee::{cpu, maps, status, sys, trace};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,14 +40,36 @@ pub struct Leaves {
 
 /// Halts it for good and reads everything but memory. `others`: what of shared memory is sent already.
 pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Survey, State)> {
-    let blocks = t.restart_blocks.clone();
-    let l = t
-        .leaving
-        .get_mut(&pid)
-        .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))?;
+    halt(t, pid)?;
+    point(Failpoint::HomeHalted);
+    prepare_injection(t, pid)?;
+    let mut seen = read_mappings(t, pid, how)?;
+    let code = leaving(&mut t.leaving, pid)?.region.code();
+    read_shared_memory(pid, &code, others, &mut seen.survey)?;
+    if seen.anew && seen.survey.files.keys().any(files::rescued) {
+        let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
+        files::look_below(&mut hold, &code, &seen.survey.areas, &seen.survey.files)?;
+    }
+    not_observed(&t.keep, pid)?;
+    point(Failpoint::HomeSurveyed);
+    let (threads, process) = read_threads(t, pid, how, &seen)?;
+    point(Failpoint::HomeRead);
+    let state = whole_state(t, pid, threads, process)?;
+    Ok((seen.survey, state))
+}
+
+fn leaving(all: &mut BTreeMap<Pid, Leaving>, pid: Pid) -> Result<&mut Leaving> {
+    all.get_mut(&pid)
+        .ok_or_else(|| MigrateError::Stays(Stay::Busy, "it exec'd meanwhile".into()))
+}
+
+/// Halts all threads, those that are in a call first. If it did not run on since it was prepared, all are halted
+/// already.
+fn halt(t: &mut Tree, pid: Pid) -> Result<()> {
+    let l = leaving(&mut t.leaving, pid)?;
     let sleepers = delicate(pid)?;
     cpu::look_ahead(l.stopped.seized.iter().copied());
-    point("home.looked");
+    point(Failpoint::HomeLooked);
     let ran = l.stopped.halted.is_empty();
     let asleep = if ran {
         timed_sleepers(&sleepers)
@@ -52,7 +77,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         Vec::new()
     };
     l.stopped.halt_first(&sleepers)?;
-    point("home.halting");
+    point(Failpoint::HomeHalting);
     l.stopped.halt(trace::WATCH)?;
     if ran {
         l.stands = Instant::now();
@@ -62,8 +87,12 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     t.cpu_fixup
         .restarted
         .ensure_input_complete(pid, &l.stopped.halted)?;
-    uncarried::of_threads(l.stopped.halted.iter().map(Halted::tid))?;
-    point("home.halted");
+    uncarried::of_threads(l.stopped.halted.iter().map(Halted::tid))
+}
+
+/// Makes injected calls possible: should the keeper be killed from now on, the process ends; and the region is mapped.
+fn prepare_injection(t: &mut Tree, pid: Pid) -> Result<()> {
+    let l = leaving(&mut t.leaving, pid)?;
     t.passing.extend(l.stopped.seized.iter().copied());
     for h in &l.stopped.halted {
         trace::set_options(h.tid(), trace::FOLLOW | trace::EXITKILL)?;
@@ -73,78 +102,139 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         l.region = map_region(&mut hold, l.stopped.seized.len())?;
         l.mapped = true;
     }
-    let code = l.region.code();
-    let still = l.still.take();
-    let again = still.is_none();
-    let mut last = still.map_or_else(|| survey(&t.keep, pid, Some(&l.names)), Ok)?;
-    if again {
-        // One that stands at its exec since it was looked at has nothing new.
-        if !how.joint {
-            shared_only_with(&[pid], &last.areas)?;
-        }
-        guarded(&t.keep, pid)?;
-        eligibility::still_may_leave(pid)?;
+    Ok(())
+}
+
+/// Mappings and files of a halted process.
+struct Seen {
+    survey: Survey,
+    /// Read now. Otherwise it stands at its exec since it was prepared, and has nothing new.
+    anew: bool,
+}
+
+fn read_mappings(t: &mut Tree, pid: Pid, how: Leaves) -> Result<Seen> {
+    let l = leaving(&mut t.leaving, pid)?;
+    if let Some(survey) = l.still.take() {
+        return Ok(Seen {
+            survey,
+            anew: false,
+        });
     }
-    if objects::shared(&last.areas).next().is_some() {
-        let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
-        let known = objects::resident(&mut hold, &code, &last.areas)?;
-        drop(hold);
-        last.objects = objects::filled(pid, &last.areas, others, &known)?;
+    let survey = survey(&t.keep, pid, Some(&l.names))?;
+    if !how.joint {
+        shared_only_with(&[pid], &survey.areas)?;
     }
-    if again && last.files.keys().any(files::rescued) {
-        let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
-        files::look_below(&mut hold, &code, &last.areas, &last.files)?;
+    guarded(&t.keep, pid)?;
+    eligibility::still_may_leave(pid)?;
+    Ok(Seen { survey, anew: true })
+}
+
+/// Which pages of shared memory are filled, but for those that were sent with `others`.
+fn read_shared_memory(pid: Pid, code: &Code, others: &Views, last: &mut Survey) -> Result<()> {
+    if objects::shared(&last.areas).next().is_none() {
+        return Ok(());
     }
-    not_observed(&t.keep, pid)?;
-    point("home.surveyed");
+    let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
+    let known = objects::resident(&mut hold, code, &last.areas)?;
+    drop(hold);
+    last.objects = objects::filled(pid, &last.areas, others, &known)?;
+    Ok(())
+}
+
+/// State of the process as a whole that injected calls of its leader read.
+#[derive(Default)]
+struct OfProcess {
+    actions: Vec<sigs::Action>,
+    overruns: Overruns,
+    membarrier: u32,
+}
+
+/// Reads all threads, as many at a time as there are scratch areas.
+fn read_threads(
+    t: &mut Tree,
+    pid: Pid,
+    how: Leaves,
+    seen: &Seen,
+) -> Result<(Vec<ThreadState>, OfProcess)> {
     let ignores = inject::ignores_trap(pid);
-    let mut threads = Vec::new();
-    let (mut actions, mut overruns, mut registered) = (Vec::new(), Vec::new(), 0);
-    for part in l.stopped.halted.chunks(SCRATCH_AREAS) {
+    let l = leaving(&mut t.leaving, pid)?;
+    let code = l.region.code();
+    let halted = l.stopped.halted.iter();
+    let halted: Vec<_> = halted.map(|h| (h.tid(), h.signal.is_some())).collect();
+    let (mut threads, mut process) = (Vec::new(), OfProcess::default());
+    for part in halted.chunks(SCRATCH_AREAS) {
+        let l = leaving(&mut t.leaving, pid)?;
         let mut held = Vec::with_capacity(part.len());
-        for (n, h) in part.iter().enumerate() {
-            let tid = h.tid();
-            let waits = h.signal.is_some() || thread::own_eintr(tid);
+        for (n, &(tid, signalled)) in part.iter().enumerate() {
+            let waits = signalled || thread::own_eintr(tid);
             let mut hold = Hold::take_known(tid, Arc::new(Unfiltered), ignores)?;
             if let Some(vdso) = l.numbers.vdso.filter(|_| how.foreign) {
                 vdso.leave(&mut hold)?;
             }
             if tid == pid {
-                overruns = read_overruns(&mut hold, &code, pid)?;
-                actions = sigs::read(&mut hold, &code)?;
-                l.itimers = itimers::read(&mut hold, &code)?;
-                mm::read_brk(&mut hold, &code, &mut l.numbers)?;
-                registered = membarrier::read(&mut hold, &code)?;
-                if again {
-                    uncarried::of_process(&mut hold, &code, &last.areas)?;
-                }
+                process = read_process(&mut hold, &code, l, seen)?;
             }
             thread::ask(&mut hold, &code.scratch_area(n), thread::At::Home)?;
             held.push((hold, waits));
         }
         for (n, (mut hold, waits)) in held.into_iter().enumerate() {
             let tid = hold.tid;
-            let mut s = thread::read(
-                &mut hold,
-                &code.scratch_area(n),
-                HomeTid::of_home(tid),
-                waits,
-            )?;
-            s.cpu = t.keep.cpu.thread_leaves(pid, tid);
-            restarted(&mut s, blocks.get(&tid).copied())?;
-            wait_on(&mut s, &t.wait_deadlines);
-            s.until = t.futex_waits.leaves(&s);
-            if let Some(nr) = t.cpu_fixup.restarted.slept(tid) {
-                s.again = true;
-                s.slept_in(nr);
-            }
-            if let Some(rest) = t.cpu_fixup.restarted.rest(tid) {
-                rest.travels(&mut s);
-            }
+            let scratch_area = code.scratch_area(n);
+            let mut s = thread::read(&mut hold, &scratch_area, HomeTid::of_home(tid), waits)?;
+            add_known(t, pid, &mut s)?;
             threads.push(s);
         }
     }
-    point("home.read");
+    Ok((threads, process))
+}
+
+/// `hold`: of the leader.
+fn read_process(hold: &mut Hold, code: &Code, l: &mut Leaving, seen: &Seen) -> Result<OfProcess> {
+    let overruns = read_overruns(hold, code, hold.tid)?;
+    let actions = sigs::read(hold, code)?;
+    l.itimers = itimers::read(hold, code)?;
+    mm::read_brk(hold, code, &mut l.numbers)?;
+    let membarrier = membarrier::read(hold, code)?;
+    if seen.anew {
+        uncarried::of_process(hold, code, &seen.survey.areas)?;
+    }
+    Ok(OfProcess {
+        actions,
+        overruns,
+        membarrier,
+    })
+}
+
+/// Adds what the keeper knows of the call that a thread is in, and of its CPU time.
+fn add_known(t: &mut Tree, pid: Pid, s: &mut ThreadState) -> Result<()> {
+    let tid = s.tid.at_home();
+    s.cpu = t.keep.cpu.thread_leaves(pid, tid);
+    restarted(s, t.restart_blocks.get(&tid).copied())?;
+    wait_on(s, &t.wait_deadlines);
+    s.until = t.futex_waits.leaves(s);
+    if let Some(nr) = t.cpu_fixup.restarted.slept(tid) {
+        s.again = true;
+        s.slept_in(nr);
+    }
+    if let Some(rest) = t.cpu_fixup.restarted.rest(tid) {
+        rest.travels(s);
+    }
+    Ok(())
+}
+
+/// Puts the state together. Home keeps of it what its deputies need.
+fn whole_state(
+    t: &mut Tree,
+    pid: Pid,
+    threads: Vec<ThreadState>,
+    process: OfProcess,
+) -> Result<State> {
+    let l = leaving(&mut t.leaving, pid)?;
+    let OfProcess {
+        actions,
+        overruns,
+        membarrier,
+    } = process;
     l.ignored = actions
         .iter()
         .enumerate()
@@ -154,7 +244,7 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
     l.signalfds = eligibility::signalfd_mask(pid);
     l.states.clone_from(&threads);
     l.limits = sys::limits(pid);
-    let state = State {
+    Ok(State {
         zeros: Vec::new(),
         threads,
         actions,
@@ -164,14 +254,13 @@ pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Su
         signalfds: l.signalfds,
         limits: l.limits.clone(),
         persona: status::personality(pid),
-        membarrier: registered,
+        membarrier,
         names: Vec::new(),
         guards: Vec::new(),
         pending: Vec::new(),
         cpu: t.keep.cpu.leaves(pid),
         vdso: Vec::new(),
-    };
-    Ok((last, state))
+    })
 }
 
 /// What others can find is not to be left behind as it is.

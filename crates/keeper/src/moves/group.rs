@@ -32,7 +32,7 @@ pub fn place_of_group(keep: &Keep, group: &[Pid]) -> Result<Place> {
                 let why = format!("it shares memory with process {pid}, which is not of its tree");
                 MigrateError::Stays(Stay::SharedMemory, why)
             })?;
-            place.get_or_insert_with(|| p.place.clone());
+            place.get_or_insert_with(|| p.place());
         }
         place.ok_or(MigrateError::Ended)
     };

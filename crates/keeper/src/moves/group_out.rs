@@ -189,7 +189,8 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             noted.mark(&mut last.areas);
             state.names = noted.names;
             sent.add(&last.areas);
-            job.finish(&last, state, false, &[])?;
+            job.dirty(&last, &mut state, false, &[])?;
+            job.state(state)?;
             await_ready(&m.news, READY_MAX)
         })();
         bytes += job.bytes;

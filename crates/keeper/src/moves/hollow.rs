@@ -6,20 +6,20 @@ use super::freeze::restarting;
 use super::tear_down::DeferredTeardown;
 use crate::deputy::{Deputy, HostLink, Waiter, grow_region};
 use crate::signals::{in_order, take_pending};
-use crate::state::{Process, Tree};
+use crate::state::{Away, Tree};
 use crate::sync::lock;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::itimers::{self, Itimers};
-use armento_migrate::image::timers::hold;
 use armento_migrate::image::{ThreadState, thread};
+use armento_migrate::phase::Failpoint;
 use armento_migrate::stop_threads::{Halted, StoppedThreads};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::pages::Run;
 use armento_tracee::region::{Code, Region, SCRATCH_AREAS, Slot};
-use armento_tracee::sys;
 use armento_tracee::trace::{self, Stopped};
+use armento_tracee::{status, sys};
 use armento_wire::talk::ToHost;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,9 +37,9 @@ fn kept_memory(s: &ThreadState, nr: i64) -> Option<(u64, usize)> {
 }
 
 /// A signal (with the stop that carried it) that a thread had when it was frozen at home.
-fn keep_halted_signals(p: &mut Process, halted: &[Halted]) {
+fn keep_halted_signals(away: &mut Away, halted: &[Halted]) {
     for (tid, info) in in_order(halted) {
-        hold(&mut p.held, Some(tid), &info);
+        away.signals.hold(Some(tid), &info);
     }
 }
 
@@ -70,7 +70,9 @@ pub fn hand_over(
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
     let code = l.region.code();
     let mut deputies = Vec::new();
+    let shares = shares_files(t, pid);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    p.common.shares_files.store(shares, Ordering::Release);
     p.common.breaking.store(false, Ordering::Release);
     let slots: Option<Vec<_>> = l.states.iter().map(|_| l.region.slot()).collect();
     let read = l.signalfds;
@@ -83,13 +85,14 @@ pub fn hand_over(
     *lock(&p.common.mapped) = mapped;
     lock(&p.common.limits).clone_from(&l.limits);
     // What waits here is told before it runs: it may ask, and SIGPIPE comes before write's EPIPE.
-    keep_halted_signals(p, &l.stopped.halted);
+    let mut away = Away::new(link.clone(), l.region.clone(), l.ignored);
+    keep_halted_signals(&mut away, &l.stopped.halted);
     for s in &l.states {
         let tid = s.tid.at_home();
         // Only a thread that died meanwhile fails; its process dies with it.
         let waits = take_pending(&code, pid, tid, s.mask & read).unwrap_or_default();
         for (to, info) in waits {
-            hold(&mut p.held, to, &info);
+            away.signals.hold(to, &info);
         }
     }
     for (s, slot) in l.states.iter().zip(slots) {
@@ -107,20 +110,17 @@ pub fn hand_over(
             d.frozen_since(l.stands);
         }
         keep.deputies.insert(&d);
-        p.threads.insert(tid, d.clone());
+        away.add_deputy(&d);
         deputies.push(d);
     }
-    p.now_at(link);
-    p.region = Some(l.region.clone());
-    p.at_exec = false;
-    p.ignored = l.ignored;
-    point("home.hollow");
+    p.become_away(away);
+    point(Failpoint::HomeHollow);
     t.release_held(pid);
     link.send(&ToHost::Thaw {
         mv,
         pid: HomePid::of_home(pid),
     });
-    point("home.thawed");
+    point(Failpoint::HomeThawed);
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
     let halted = std::mem::replace(&mut l.stopped, StoppedThreads::new(pid)).disband();
@@ -191,7 +191,7 @@ impl NewDeputies {
                 d.attend(waiter);
             }
         }
-        point("home.served");
+        point(Failpoint::HomeServed);
     }
 }
 
@@ -228,4 +228,13 @@ fn make_deputies(
         h.finish(r, slot.idle())?;
     }
     Ok(())
+}
+
+/// Whether another process of the tree, or its parent, has the same table of descriptors or working directory.
+fn shares_files(t: &Tree, pid: Pid) -> bool {
+    let parent = status::read(pid).ok().map(|s| s.ppid);
+    let others = t.procs.keys().copied().chain(parent);
+    others
+        .filter(|other| *other != pid && *other > 1)
+        .any(|other| crate::sys::share_files(pid, other))
 }

@@ -9,11 +9,12 @@ use super::restore_threads::{Fetched, restore_threads};
 use crate::calls::close_mapped_files;
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;
-use crate::state::{Keep, MoveEvent, PATIENCE, Place, Tree};
+use crate::state::{Keep, MoveEvent, Process, Tree};
 use crate::traced::resume_process;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, processor};
 use armento_migrate::pages::Filler;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
@@ -185,34 +186,21 @@ impl Builder for Return {
 /// The flip: the host forgets its body, the process is the program again and runs.
 pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<()> {
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    let region = p.region.clone().ok_or(MigrateError::Ended)?;
+    let region = p.away().ok_or(MigrateError::Ended)?.region().clone();
     let (at, _) = vdso_syscall(pid)?;
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
-    point("return.built");
+    point(Failpoint::ReturnBuilt);
     link.send(&ToHost::Drop {
         mv,
         pid: HomePid::of_home(pid),
     });
-    point("return.dropped");
+    point(Failpoint::ReturnDropped);
     h.call_at(at, libc::SYS_munmap, [BASE, region.len(), 0, 0, 0, 0])?;
     drop(h);
-    let halted = t.returning.remove(&pid).unwrap_or_default();
     let keep = t.keep.clone();
-    let Some(p) = t.procs.get_mut(&pid) else {
-        return Err(MigrateError::Ended);
-    };
-    p.queue_held_here();
-    let deputies = p.leave_deputies(&keep.deputies);
-    (p.place, p.placed_by_user) = (Place::Home, false);
-    p.common
-        .coming_home
-        .store(false, std::sync::atomic::Ordering::Release);
-    p.patience = PATIENCE;
-    p.region = None;
-    p.usage.end_stay();
-    p.common
-        .breaking
-        .store(false, std::sync::atomic::Ordering::Release);
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let halted = p.take_halted();
+    let deputies = p.come_home(&keep.deputies);
     let mut stopped = StoppedThreads::new(pid);
     for h in &halted {
         t.remember_restart_block(h.tid());
@@ -229,7 +217,8 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
 /// The return failed: the threads are deputies again.
 fn back_to_deputies(t: &mut Tree, pid: Pid) {
     let Some(code) = t.code_of(pid) else { return };
-    for h in t.returning.remove(&pid).unwrap_or_default() {
+    let p = t.procs.get_mut(&pid);
+    for h in p.map_or_else(Vec::new, Process::take_halted) {
         let tid = h.tid();
         t.cpu_fixup.restarted.forget(tid);
         if let (Some(d), Ok(mut r)) = (t.keep.deputy(tid), trace::regs(tid)) {

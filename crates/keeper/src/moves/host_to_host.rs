@@ -9,8 +9,9 @@ use super::outcome::{MoveCost, READY_MAX, not_finished, ready};
 use crate::calls::serve_host;
 use crate::deputy::HostLink;
 use crate::hosts::connect_host;
-use crate::state::{Keep, MoveEvent, Tree};
+use crate::state::{Away, Keep, MoveEvent, Process, Tree};
 use armento_migrate::failpoint::point;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, HomePid, MoveId, NodeName, Pid, Stay};
 use armento_wire::talk::{ToHost, Whither};
@@ -32,7 +33,10 @@ pub fn move_host_to_host(
     let mv = keep.moves.begin(tx, &[from, &link]);
     let begun = Instant::now();
     // A move that failed may have left it.
-    keep.tracer.run(move |t| froze_at(t, pid).map(Option::take));
+    keep.tracer.run(move |t| {
+        let away = t.procs.get_mut(&pid).and_then(Process::away_mut);
+        away.into_iter().for_each(Away::forget_freeze);
+    });
     let expect = serde_json::to_string(&link.pass.expect)
         .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
     from.send(&ToHost::Send {
@@ -43,8 +47,8 @@ pub fn move_host_to_host(
             expect,
         },
     });
-    let r = await_built(keep, pid, (from, &link), &news);
-    point("onward.ready");
+    let r = await_built(keep, pid, from, &link, &news);
+    point(Failpoint::OnwardReady);
     keep.moves.end(mv);
     let (l, f) = (link.clone(), from.clone());
     let flipped = r.and_then(|(bytes, away)| {
@@ -75,15 +79,18 @@ pub fn move_host_to_host(
     }
 }
 
-fn froze_at(t: &mut Tree, pid: Pid) -> Option<&mut Option<Instant>> {
-    t.procs.get_mut(&pid).map(|p| &mut p.froze_at)
+/// Since when it stands still; or an error if it has ended.
+fn frozen_since(t: &Tree, pid: Pid) -> Result<Option<Instant>> {
+    let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
+    Ok(p.away().and_then(Away::frozen_since))
 }
 
 /// While it runs on, its pages may take as long as they are many; frozen it is not waited for longer than [`READY_MAX`].
 fn await_built(
     keep: &Keep,
     pid: Pid,
-    (from, to): (&HostLink, &HostLink),
+    from: &HostLink,
+    to: &HostLink,
     news: &Receiver<MoveEvent>,
 ) -> Result<(u64, CpuTime)> {
     loop {
@@ -94,11 +101,10 @@ fn await_built(
         }
         from.ensure_connected()?;
         to.ensure_connected()?;
-        let since = keep.tracer.run(move |t| froze_at(t, pid).map(|f| *f));
-        match since.flatten() {
-            None => return Err(MigrateError::Ended),
-            Some(Some(since)) if since.elapsed() > READY_MAX => return Err(not_finished()),
-            Some(_) => {}
+        let since = keep.tracer.run(move |t| frozen_since(t, pid));
+        let since = since.unwrap_or(Err(MigrateError::Ended))?;
+        if since.is_some_and(|since| since.elapsed() > READY_MAX) {
+            return Err(not_finished());
         }
     }
 }
@@ -113,17 +119,14 @@ fn flip(
 ) -> Result<Option<Instant>> {
     to.ensure_connected()?;
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    p.threads.values().for_each(|d| d.set_link(to));
-    p.now_at(to);
-    p.usage.end_stay();
-    let froze = p.froze_at.take();
+    let froze = p.go_to(to).ok_or(MigrateError::Ended)?;
     // Before it runs: what broke its calls comes before their results.
     t.release_held(pid);
     to.send(&ToHost::Thaw {
         mv,
         pid: HomePid::of_home(pid),
     });
-    point("onward.thawed");
+    point(Failpoint::OnwardThawed);
     from.send(&ToHost::Drop {
         mv,
         pid: HomePid::of_home(pid),

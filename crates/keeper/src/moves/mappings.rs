@@ -10,7 +10,7 @@ use armento_migrate::image::Area;
 use armento_migrate::image::Kind;
 use armento_migrate::image::areas::{self, Step};
 use armento_migrate::image::flags::{self, Noted};
-use armento_migrate::image::{self, Layout, objects};
+use armento_migrate::image::{Layout, objects};
 use armento_migrate::pages::StandIns;
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::target::{self, relayout};
@@ -41,8 +41,9 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
     break_calls(t, pid);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let away = p.away_mut().ok_or(MigrateError::Ended)?;
     let mut stopped = StoppedThreads::new(pid);
-    stopped.seized.extend(p.threads.keys().copied());
+    stopped.seized.extend(away.deputies().keys());
     let all_stopped = stopped
         .seized
         .iter()
@@ -55,10 +56,9 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
         });
     for (tid, info) in in_order(&stopped.halted) {
         let to = is_thread_directed(&keep, pid, tid, &info).then_some(tid);
-        image::timers::hold(&mut p.held, to, &info);
+        away.signals.hold(to, &info);
     }
-    let halted = stopped.disband();
-    t.returning.insert(pid, halted);
+    away.halted = stopped.disband();
     all_stopped?;
     let now = || -> Result<Vec<Area>> {
         let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;

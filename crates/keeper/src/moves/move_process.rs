@@ -8,24 +8,34 @@ use super::group_out::group_out;
 use super::outcome::MoveCost;
 use super::{home, host_to_host, out};
 use crate::sharing::{maps_shared_object, partner_of_stay, sharers_of};
-use crate::state::{Keep, Place, StayReason, Tree};
+use crate::state::{Keep, Place, Process, StayReason, Tree};
 use crate::traced::refuses_move;
 use armento_client::api::Dest;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{NodeName, Pid, Stay};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// `armento run` becomes its program within milliseconds; `--on` is checked for 15 s at most (`refusal.rs`).
+const EXEC_MAX: Duration = Duration::from_secs(20);
+const EXEC_LOOK: Duration = Duration::from_millis(5);
 
 /// Where a process is now, as the tracer thread knows it.
 pub fn place(keep: &Keep, pid: Pid) -> Result<(Place, bool)> {
     keep.tracer
-        .run(move |t: &mut Tree| {
-            t.procs
-                .get(&pid)
-                .map(|p| (p.place.clone(), p.held_after_call()))
-        })
+        .run(move |t: &mut Tree| t.procs.get(&pid).map(|p| (p.place(), p.held_after_call())))
         .flatten()
         .ok_or(MigrateError::Ended)
+}
+
+/// Waits until `armento run` has become its program: an order that comes before is for that. Where `--on` is checked
+/// first, that takes as long as a node may take to answer; a program that is later stays, and `prepare.rs` says why.
+fn await_exec(keep: &Keep, pid: Pid) {
+    let until = Instant::now() + EXEC_MAX;
+    let before = move |t: &mut Tree| t.procs.get(&pid).is_some_and(Process::is_before_exec);
+    while keep.tracer.run(before) == Some(true) && Instant::now() < until {
+        std::thread::sleep(EXEC_LOOK);
+    }
 }
 
 /// Moves one process when no other move of it is under way.
@@ -35,6 +45,7 @@ pub fn move_process(
     to: &Dest,
     storm: bool,
 ) -> Result<(NodeName, MoveCost)> {
+    await_exec(keep, pid);
     let _turn = keep.move_locks.take(pid)?;
     if keep.settings.spread && is_at_exec(keep, pid) {
         let why = "its program is just being placed".into();
@@ -135,6 +146,6 @@ fn together(
 }
 
 pub fn is_at_exec(keep: &Keep, pid: Pid) -> bool {
-    let at_exec = move |t: &mut Tree| t.procs.get(&pid).is_some_and(|p| p.at_exec);
+    let at_exec = move |t: &mut Tree| t.procs.get(&pid).is_some_and(Process::is_at_exec);
     keep.tracer.run(at_exec) == Some(true)
 }

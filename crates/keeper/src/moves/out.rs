@@ -1,191 +1,307 @@
 //! A process leaves home.
 //!
-//! From: `move_process.rs`. Next: `migrate/src/source.rs` facing `migrate/src/target.rs`.
+//! From: `move_process.rs`. Next: `migrate/src/source/mod.rs` facing `migrate/src/target.rs`.
 //!
-//! ```text
-//! home    halt · map the region · offer · pre-copy (runs) · halt · state · Ready? · deputies · Thaw
-//! ```
-//! Home is the arbiter: until Thaw is sent the process can go on where it was.
+//! [`Departure`] runs the phases of a move (`migrate/src/phase.rs`). Home is the arbiter: until Thaw is sent the
+//! process can go on where it was.
 
 use super::eligibility;
 use super::freeze::{Leaves, freeze};
 use super::hollow::{hand_over, restart_block_memory};
 use super::outcome::{MoveCost, READY_MAX, await_ready, reason_of_target};
-use super::prepare::{PRECOPY_MIN_KIB, prepare, survey, undo};
-use super::tear_down::tear_down_memory;
+use super::prepare::{PRECOPY_MIN_KIB, Prepared, prepare, survey, undo};
+use super::tear_down::{DeferredTeardown, tear_down_memory};
 use crate::calls::serve_host;
-use crate::deputy::HostLink;
+use crate::deputy::{Connection, HostLink};
 use crate::hosts::{connect_host, open_for_move};
 use crate::state::{Keep, MoveEvent};
 use crate::sync::lock;
+use armento_link::{Reader, Writer};
 use armento_migrate::failpoint::point;
+use armento_migrate::image::areas::Survey;
 use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::Views;
-use armento_migrate::image::{ThreadState, mm};
+use armento_migrate::image::{State, ThreadState, mm};
+use armento_migrate::phase::Failpoint;
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, MoveId, NodeName, Pid};
 use armento_tracee::pages::Run;
 use armento_tracee::spawn;
 use armento_wire::talk::{Purpose, ToHost};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, RwLock};
 use std::time::Instant;
 
 pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<MoveCost> {
-    point("home.leaving");
+    point(Failpoint::HomeLeaving);
     let need = eligibility::may_leave(keep, pid)?;
     // Meanwhile the other node may start a host.
     let way = || connect_host(keep, node, pid, need, serve_host);
     let (link, noted) = spawn::both("way", way, || eligibility::noted(pid));
     let (link, noted) = (link.unwrap_or(Err(MigrateError::Ended))?, noted?);
-    point("home.linked");
+    point(Failpoint::HomeLinked);
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[&link]);
     let runs_meanwhile = need > PRECOPY_MIN_KIB && !eligibility::direct_io(pid);
-    let r = try_out(keep, pid, noted, &link, (mv, &news), runs_meanwhile);
+    let m = Move {
+        keep,
+        pid,
+        link,
+        mv,
+        news,
+    };
+    let r = m
+        .prepare(runs_meanwhile)
+        .and_then(|(prep, mut connection)| {
+            let departure = Departure::new(&m, prep, &noted, &mut connection);
+            departure.run(noted)
+        });
     keep.moves.end(mv);
     r
 }
 
-fn try_out(
-    keep: &Arc<Keep>,
+/// A process, and where it goes.
+struct Move<'a> {
+    keep: &'a Arc<Keep>,
     pid: Pid,
-    noted: Noted,
-    link: &Arc<HostLink>,
-    (mv, news): (MoveId, &Receiver<MoveEvent>),
-    runs_meanwhile: bool,
-) -> Result<MoveCost> {
-    let tracer = &keep.tracer;
-    let early = lock(&keep.early_connections).remove(&pid);
-    let open = || open_for_move(keep, link, early, Purpose::Bring(mv));
-    let look = || {
-        tracer
-            .run(move |t| prepare(t, pid, false))
-            .unwrap_or(Err(MigrateError::Ended))
-    };
-    let (opened, prep) = match runs_meanwhile {
-        // It is looked at while the other node opens its door: a handshake takes as long.
-        true => {
-            let (opened, prep) = spawn::both("open", open, look);
-            (opened.unwrap_or(Err(MigrateError::Ended)), prep)
-        }
-        // From the look on it stands still, and a door may stay shut for seconds.
-        false => (Ok(open()?), look()),
-    };
-    let mut prep = prep?;
-    point("home.prepared");
-    let (mut r, mut w) = match opened {
-        Ok(opened) => opened,
-        Err(e) => {
-            tracer.run(move |t| undo(t, pid));
-            return Err(e);
-        }
-    };
-    let closer = r.closer().ok();
-    noted.mark(&mut prep.head.areas);
-    prep.head.processor = keep.processor(pid);
-    let mut frozen = Instant::now();
-    let mut job = Job::new(pid, &mut r, &mut w);
-    let sent = (|| {
-        let foreign = job.offer(&prep.head, &mut |k| prep.opened(k))?.vdso;
-        let tracked = match &prep.uffd {
-            // At home the keeper does not write into it; the kernel does so through its page tables.
-            Some(u) => {
-                let mut now = survey(keep, pid, Some(&prep.names))?;
-                noted.mark(&mut now.areas);
-                job.precopy(u, &now, &RwLock::new(())).is_ok()
+    link: Arc<HostLink>,
+    mv: MoveId,
+    /// What the host reports of this move.
+    news: Receiver<MoveEvent>,
+}
+
+impl Move<'_> {
+    /// Looks at the process and opens the connection of the move. After `Ok` the process is prepared; after an error it
+    /// goes on.
+    fn prepare(&self, runs_meanwhile: bool) -> Result<(Prepared, Connection)> {
+        let (keep, pid) = (self.keep, self.pid);
+        let early = lock(&keep.early_connections).remove(&pid);
+        let (link, purpose) = (&self.link, Purpose::Bring(self.mv));
+        let open = || open_for_move(keep, link, early, purpose);
+        let look = || {
+            keep.tracer
+                .run(move |t| prepare(t, pid, false))
+                .unwrap_or(Err(MigrateError::Ended))
+        };
+        let (opened, prep) = match runs_meanwhile {
+            // It is looked at while the other node opens its door: a handshake takes as long.
+            true => {
+                let (opened, prep) = spawn::both("open", open, look);
+                (opened.unwrap_or(Err(MigrateError::Ended)), prep)
             }
-            None => false,
+            // From the look on it stands still, and a door may stay shut for seconds.
+            false => (Ok(open()?), look()),
         };
-        // One that stands still since it was looked at has mapped nothing.
-        if prep.uffd.is_some() {
-            let now = survey(keep, pid, Some(&prep.names))?;
-            prep.mapped_more(now.files, now.leased, &now.names);
-            job.more(&now.areas, &mut |k| prep.opened(k))?;
+        let prep = prep?;
+        point(Failpoint::HomePrepared);
+        match opened {
+            Ok(connection) => Ok((prep, connection)),
+            Err(e) => {
+                keep.tracer.run(move |t| undo(t, pid));
+                Err(e)
+            }
         }
-        let noted = match prep.at_exec {
-            true => Some(noted),
-            false => Noted::before_freeze(pid, prep.head.areas.len()),
+    }
+}
+
+/// A prepared process that leaves home, phase by phase.
+struct Departure<'a> {
+    of: &'a Move<'a>,
+    prep: Prepared,
+    job: Job<'a, Reader, Writer>,
+    /// Ends the connection of the move.
+    closer: Option<TcpStream>,
+    /// The target has another vDSO.
+    foreign: bool,
+    /// Pre-copy succeeded: which pages were written since is known.
+    tracked: bool,
+    /// Since when it is frozen.
+    frozen: Instant,
+}
+
+/// A process whose body runs at the target.
+struct Flipped {
+    at: Instant,
+    /// Memory that is still to be sent, and is given up after that.
+    teardown: Option<DeferredTeardown>,
+}
+
+impl<'a> Departure<'a> {
+    fn new(
+        of: &'a Move,
+        mut prep: Prepared,
+        noted: &Noted,
+        (r, w): &'a mut Connection,
+    ) -> Departure<'a> {
+        let closer = r.closer().ok();
+        noted.mark(&mut prep.head.areas);
+        prep.head.processor = of.keep.processor(of.pid);
+        Departure {
+            of,
+            prep,
+            job: Job::new(of.pid, r, w),
+            closer,
+            foreign: false,
+            tracked: false,
+            frozen: Instant::now(),
+        }
+    }
+
+    /// Until the flip the process can go on at home. `noted`: the flags of its areas, as they were seen last.
+    fn run(mut self, noted: Noted) -> Result<MoveCost> {
+        let ready = self.send(noted);
+        let ready = ready.map_err(|e| reason_of_target(e, &self.of.news));
+        point(Failpoint::HomeReady);
+        match ready.and_then(|()| self.flip()) {
+            Ok(flipped) => Ok(self.postcopy(flipped)),
+            Err(e) => {
+                self.undo();
+                Err(e)
+            }
+        }
+    }
+
+    /// The phases up to the flip. After `Ok` the process is complete at the target.
+    fn send(&mut self, noted: Noted) -> Result<()> {
+        self.offer()?;
+        self.precopy(&noted)?;
+        let (mut last, mut state) = self.freeze(noted)?;
+        self.dirty(&mut last, &mut state)?;
+        self.state(state)
+    }
+
+    fn offer(&mut self) -> Result<()> {
+        let prep = &self.prep;
+        let accept = self.job.offer(&prep.head, &mut |k| prep.opened(k))?;
+        self.foreign = accept.vdso;
+        Ok(())
+    }
+
+    /// Sends memory while the process runs; then the files that it has mapped meanwhile.
+    fn precopy(&mut self, noted: &Noted) -> Result<()> {
+        let (keep, pid) = (self.of.keep, self.of.pid);
+        // One that stands still since it was looked at has mapped nothing.
+        let Some(uffd) = &self.prep.uffd else {
+            return Ok(());
         };
-        point("home.freezing");
-        frozen = Instant::now();
+        let mut now = survey(keep, pid, Some(&self.prep.names))?;
+        noted.mark(&mut now.areas);
+        // At home the keeper does not write into it; the kernel does so through its page tables.
+        self.tracked = self.job.precopy(uffd, &now, &RwLock::new(())).is_ok();
+        let now = survey(keep, pid, Some(&self.prep.names))?;
+        self.prep.mapped_more(now.files, now.leased, &now.names);
+        let prep = &self.prep;
+        self.job.more(&now.areas, &mut |k| prep.opened(k))
+    }
+
+    /// Everything of the process but its memory. From now on it stands still.
+    fn freeze(&mut self, noted: Noted) -> Result<(Survey, State)> {
+        let pid = self.of.pid;
+        let noted = match self.prep.at_exec {
+            true => Some(noted),
+            false => Noted::before_freeze(pid, self.prep.head.areas.len()),
+        };
+        point(Failpoint::HomeFreezing);
+        self.frozen = Instant::now();
         let how = Leaves {
             joint: false,
-            foreign,
+            foreign: self.foreign,
         };
+        let tracer = &self.of.keep.tracer;
         let (mut last, mut state) = tracer
             .run(move |t| freeze(t, pid, how, &Views::default()))
             .unwrap_or(Err(MigrateError::Ended))?;
         // Another process may have registered some of it since it was looked at.
         let noted = Noted::frozen(pid, noted)?;
-        eligibility::carried(&noted, prep.uffd.is_some())?;
+        eligibility::carried(&noted, self.prep.uffd.is_some())?;
         noted.mark(&mut last.areas);
         state.names = noted.names;
-        prep.mapped_more(
+        Ok((last, state))
+    }
+
+    /// Sends the files that it has mapped since, the last layout, and the pages that are left.
+    fn dirty(&mut self, last: &mut Survey, state: &mut State) -> Result<()> {
+        self.prep.mapped_more(
             std::mem::take(&mut last.files),
             std::mem::take(&mut last.leased),
             &last.names,
         );
-        lock(&keep.names).extend(&prep.names);
-        job.more(&last.areas, &mut |k| prep.opened(k))?;
+        lock(&self.of.keep.names).extend(&self.prep.names);
+        let prep = &self.prep;
+        self.job.more(&last.areas, &mut |k| prep.opened(k))?;
         let used = used(&prep.head.mm, &state.threads);
-        job.finish(&last, state, tracked, &used)?;
-        await_ready(news, READY_MAX)
-    })();
-    let l = link.clone();
-    let sent = sent.map_err(|e| reason_of_target(e, news));
-    point("home.ready");
-    let owes = job.owes();
-    let over = sent.and_then(|_| {
+        self.job.dirty(last, state, self.tracked, &used)
+    }
+
+    /// Sends its state, and waits until the target has built all of it.
+    fn state(&mut self, state: State) -> Result<()> {
+        self.job.state(state)?;
+        await_ready(&self.of.news, READY_MAX).map(drop)
+    }
+
+    /// Hands the process over: its threads become deputies, the target lets the body run. This returns as soon as Thaw
+    /// is sent.
+    fn flip(&mut self) -> Result<Flipped> {
+        let (pid, mv, link) = (self.of.pid, self.of.mv, self.of.link.clone());
+        let owes = self.job.owes();
         // Its body may ask for memory as soon as it runs.
         let (thawed, said) = mpsc::sync_channel(1);
-        tracer.post(move |t| match hand_over(t, pid, &l, mv) {
-            Ok((teardown, deputies)) => {
-                let (now, later) = if owes {
-                    (None, teardown)
-                } else {
-                    (teardown, None)
-                };
-                let _ = thawed.send(Ok((later, Instant::now())));
-                deputies.serve();
-                now.into_iter()
-                    .for_each(|teardown| tear_down_memory(t, pid, teardown));
-            }
-            Err(e) => drop(thawed.send(Err(e))),
-        });
-        said.recv().unwrap_or(Err(MigrateError::Ended))
-    });
-    if over.is_ok() {
-        prep.keep_leases(keep, pid);
-    }
-    match over {
-        Ok((teardown, thawed)) => {
-            let cut = || drop(closer.as_ref().map(|c| c.shutdown(Shutdown::Both)));
-            if let Err(e) = job.serve(&cut)
-                && !matches!(e, MigrateError::Ended)
-            {
-                // There the process ends, and its host says so.
-                eprintln!("process {pid}: the rest of its memory was not sent: {e}");
-            }
-            if let Some(teardown) = teardown {
-                tracer.run(move |t| tear_down_memory(t, pid, teardown));
-            }
-            Ok(MoveCost {
-                pause: thawed - frozen,
-                bytes: job.bytes,
-                ..MoveCost::default()
-            })
-        }
-        Err(e) => {
-            link.send(&ToHost::Abort {
-                mv,
-                pid: HomePid::of_home(pid),
+        self.of
+            .keep
+            .tracer
+            .post(move |t| match hand_over(t, pid, &link, mv) {
+                Ok((teardown, deputies)) => {
+                    let (now, later) = if owes {
+                        (None, teardown)
+                    } else {
+                        (teardown, None)
+                    };
+                    let _ = thawed.send(Ok(Flipped {
+                        at: Instant::now(),
+                        teardown: later,
+                    }));
+                    deputies.serve();
+                    now.into_iter()
+                        .for_each(|teardown| tear_down_memory(t, pid, teardown));
+                }
+                Err(e) => drop(thawed.send(Err(e))),
             });
-            tracer.run(move |t| undo(t, pid));
-            Err(e)
+        said.recv().unwrap_or(Err(MigrateError::Ended))
+    }
+
+    /// Sends the pages that are left, and gives up the memory here. It is the target's process by now, so no error is
+    /// the move's.
+    fn postcopy(mut self, flipped: Flipped) -> MoveCost {
+        let (keep, pid) = (self.of.keep, self.of.pid);
+        self.prep.keep_leases(keep, pid);
+        let closer = self.closer;
+        let cut = || drop(closer.as_ref().map(|c| c.shutdown(Shutdown::Both)));
+        if let Err(e) = self.job.serve(&cut)
+            && !matches!(e, MigrateError::Ended)
+        {
+            // There the process ends, and its host says so.
+            eprintln!("process {pid}: the rest of its memory was not sent: {e}");
         }
+        if let Some(teardown) = flipped.teardown {
+            keep.tracer.run(move |t| tear_down_memory(t, pid, teardown));
+        }
+        MoveCost {
+            pause: flipped.at - self.frozen,
+            bytes: self.job.bytes,
+            ..MoveCost::default()
+        }
+    }
+
+    /// The target forgets the process, which goes on here.
+    fn undo(&self) {
+        let (pid, mv) = (self.of.pid, self.of.mv);
+        self.of.link.send(&ToHost::Abort {
+            mv,
+            pid: HomePid::of_home(pid),
+        });
+        self.of.keep.tracer.run(move |t| undo(t, pid));
     }
 }
 

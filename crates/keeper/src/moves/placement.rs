@@ -5,7 +5,7 @@
 use super::move_process::{is_at_exec, move_now};
 use super::{refusal, storm};
 use crate::hosts::{dial_spare, early_connection};
-use crate::state::{Keep, Loaded, Tree};
+use crate::state::{Keep, Loaded, Process, Tree};
 use crate::sync::lock;
 use crate::traced::{let_go, run_until_entry};
 use armento_client::AskError;
@@ -59,7 +59,7 @@ pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
         }
     }
     keep.tracer.run(move |t| {
-        if t.procs.get(&pid).is_some_and(|p| p.at_exec) {
+        if t.procs.get(&pid).is_some_and(Process::is_at_exec) {
             let_go(t, pid);
         }
     });

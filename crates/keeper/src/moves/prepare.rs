@@ -7,7 +7,7 @@ use crate::deputy::{Limits, make_uffd, map_region, unmap_region};
 use crate::observers::untouched;
 use crate::restart::timed_sleepers;
 use crate::sharing::shared_only_with;
-use crate::state::{Keep, Leaving, Place, Tree};
+use crate::state::{Keep, Leaving, Tree};
 use crate::sync::lock;
 use crate::traced::{call_fixups, resume_for_move, resume_process};
 use armento_migrate::image::areas::{self, Survey};
@@ -82,15 +82,19 @@ pub fn survey(keep: &Keep, pid: Pid, known: Option<&Names>) -> Result<Survey> {
 /// with others and stands still from now on; the sharers of its memory are looked at for all of them.
 pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
     let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
-    if !matches!(p.place, Place::Home) {
+    if p.is_away() {
         return Err(MigrateError::Stays(Stay::Busy, "it is not at home".into()));
     }
-    let at_exec = p.at_exec;
+    if p.is_before_exec() {
+        let why = "its program is about to begin".into();
+        return Err(MigrateError::Stays(Stay::Busy, why));
+    }
+    let at_exec = p.is_at_exec();
     let mut stopped = StoppedThreads::new(pid);
     stopped.calls = Some(call_fixups(t, pid));
     if at_exec {
         // From the exec event to a stop at the user-mode boundary.
-        let stands = t.standing.remove(&pid).and_then(Halted::deliver);
+        let stands = t.take_standing(pid).and_then(Halted::deliver);
         let (thread, sig) = stands.ok_or(MigrateError::Ended)?;
         stopped.seized.insert(pid);
         trace::set_options(pid, trace::WATCH | trace::EXITKILL)?;
@@ -135,7 +139,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
             if at_exec {
                 // It stays seized: the placement lets it go.
                 t.passing.retain(|tid| !stopped.seized.contains(tid));
-                t.keep_standing(stopped.disband());
+                t.keep_standing(pid, stopped.disband());
             } else {
                 resume_process(t, pid, stopped);
             }
@@ -260,11 +264,11 @@ pub fn undo(t: &mut Tree, pid: Pid) {
     if halted.is_ok() && t.awaits_named_node(pid) {
         // `refusal.rs` ends it.
         t.passing.retain(|tid| !l.stopped.seized.contains(tid));
-        t.keep_standing(l.stopped.disband());
+        t.keep_standing(pid, l.stopped.disband());
         return;
     }
     if let Some(p) = t.procs.get_mut(&pid) {
-        p.at_exec = false;
+        p.leave_exec_stop();
     }
     resume_process(t, pid, l.stopped);
 }

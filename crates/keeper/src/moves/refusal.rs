@@ -91,7 +91,7 @@ pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
 
 /// Before: it is seized and stands still.
 fn end(t: &mut Tree, pid: Pid) -> Result<(), MigrateError> {
-    let halted = t.standing.remove(&pid).ok_or(MigrateError::Ended)?;
+    let halted = t.take_standing(pid).ok_or(MigrateError::Ended)?;
     let mut stopped = StoppedThreads::new(pid);
     stopped.seized.insert(pid);
     // From wherever it stands to the user-mode boundary.

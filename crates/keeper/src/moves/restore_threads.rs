@@ -5,7 +5,7 @@
 use crate::deputy::Deputy;
 use crate::restart::{FutexWaits, RestartedCalls, WaitDeadlines, write_time_left};
 use crate::signals::{drain_timers, may_ask_overruns, requeue_signals, restore_timers};
-use crate::state::{Tree, signal_number};
+use crate::state::{Process, Tree, signal_number};
 use armento_migrate::image::restarts;
 use armento_migrate::image::{
     self, State, ThreadState, flags, futex_wait, itimers, membarrier, mm, names, sigs, thread,
@@ -50,13 +50,14 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
         .iter()
         .filter_map(|(tid, s)| Some((tid.map(HomeTid::at_home), s.0.as_slice().try_into().ok()?)))
         .collect();
-    drain_timers(pid, &code, &mut p.held)?;
-    if p.patience > 0 && may_ask_overruns(&state.overruns, signals.iter().chain(&p.held)) {
-        p.patience -= 1;
+    let away = p.away_mut().ok_or(MigrateError::Ended)?;
+    drain_timers(pid, &code, away.signals.held_mut())?;
+    let waiting = signals.iter().chain(away.signals.held());
+    if may_ask_overruns(&state.overruns, waiting) && away.stay_for_timer() {
         let why = "a timer's signal waits behind one whose overruns it may ask for";
         return Err(MigrateError::Stays(Stay::Busy, why.into()));
     }
-    for (to, info) in p.held.drain(..) {
+    for (to, info) in away.signals.take_held(usize::MAX) {
         image::timers::hold(&mut signals, to, &info);
     }
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
@@ -79,7 +80,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     )?;
     drop(h);
     restore_timers(pid, &code, &mut signals, &state.overruns)?;
-    let deputies: Vec<Arc<Deputy>> = p.threads.values().cloned().collect();
+    let deputies: Vec<Arc<Deputy>> = away.deputies().values().cloned().collect();
     let (mut all, mut over, mut faults) = (Vec::new(), Vec::new(), HashMap::new());
     for d in &deputies {
         let Some(s) = state.threads.iter().find(|s| s.tid.at_home() == d.tid) else {
@@ -96,7 +97,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
             let (to, info) = mine.remove(at);
             if to.is_none() && s.mask & bit(signal_number(info)) != 0 {
                 // It waits for the process: see `flip`.
-                p.held.push((None, *info));
+                away.signals.held_mut().push((None, *info));
                 all.push((&**d, s, mine));
                 continue;
             }
@@ -116,9 +117,9 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
         restore_some(&code, part, ignores, notes)?;
     }
     let mut ended = Vec::new();
-    if let Some(halted) = t.returning.get_mut(&pid) {
-        ended.extend(halted.extract_if(.., |h| over.contains(&h.tid())));
-        for h in halted {
+    if let Some(away) = t.procs.get_mut(&pid).and_then(Process::away_mut) {
+        ended.extend(away.halted.extract_if(.., |h| over.contains(&h.tid())));
+        for h in &mut away.halted {
             h.signal = faults.remove(&h.tid());
         }
     }

@@ -26,7 +26,7 @@ pub struct DeferredTeardown {
 
 /// Gives its memory up. One that exec'd meanwhile, or ended, has other memory, or none.
 pub fn tear_down_memory(t: &Tree, pid: Pid, mut teardown: DeferredTeardown) {
-    let now = t.procs.get(&pid).and_then(|p| p.threads.get(&pid));
+    let now = t.procs.get(&pid).and_then(|p| p.deputy(pid));
     if now.is_some_and(|d| Arc::ptr_eq(d, &teardown.deputy)) {
         let kept = t.keep.deputies.kept_memory(pid);
         tear_down(

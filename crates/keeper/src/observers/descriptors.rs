@@ -9,6 +9,7 @@ use armento_migrate::image::files::{Served, Untouched};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::{maps, status, text};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The names of the descriptors of a process, with their numbers.
@@ -81,6 +82,19 @@ pub fn untouched(keep: &Keep, pid: Pid) -> Untouched {
             by: format!("process {server} ({})", status::comm(server, server)),
             others: unserved(&mounts).collect(),
         });
+    }
+    all
+}
+
+/// Inodes that processes of the tree watch by inotify.
+pub fn watched_inodes(keep: &Keep) -> BTreeSet<u64> {
+    let mut all = BTreeSet::new();
+    for p in keep.pids() {
+        let watchers = descriptors(p).filter(|(to, _)| to == "anon_inode:inotify");
+        for (_, number) in watchers {
+            let info = Path::new("/proc").join(format!("{p}/fdinfo/{number}"));
+            all.extend(inodes(&text::read(info).unwrap_or_default()));
+        }
     }
     all
 }

@@ -7,5 +7,5 @@ mod descriptors;
 mod proc_files;
 
 pub(crate) use cpu_sleepers::{not_awaited, watch_cpu_sleepers};
-pub(crate) use descriptors::{not_counted, untouched, watch_counters};
+pub(crate) use descriptors::{not_counted, untouched, watch_counters, watched_inodes};
 pub(crate) use proc_files::{is_stopped, looks_on_purpose, not_observed};

@@ -5,7 +5,7 @@
 use super::coredump;
 use super::interrupted_calls::{STOP_MAX, stop_one};
 use crate::deputy::HostLink;
-use crate::state::{Task, Tree, Why};
+use crate::state::{Process, Task, Tree, Why};
 use armento_client::api::Dest;
 use armento_model::{HomePid, HomeTid, Pid, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
@@ -36,12 +36,12 @@ pub fn take_default_action(
     let Some(code) = t.code_of(pid) else {
         return;
     };
-    let p = t.procs.get_mut(&pid);
-    let p = p.filter(|p| p.link().is_some_and(|l| Arc::ptr_eq(l, link)));
-    let p = p.filter(|p| p.threads.contains_key(&tid));
-    let Some(p) = p else { return };
-    if p.dumps < coredump::TRIES && coredump::wanted(pid, sig) {
-        p.dumps += 1;
+    let p = t.procs.get_mut(&pid).filter(|p| p.is_at(link));
+    let away = p.and_then(Process::away_mut);
+    let Some(away) = away.filter(|a| a.deputies().contains_key(&tid)) else {
+        return;
+    };
+    if coredump::wanted(pid, sig) && away.try_dump(coredump::TRIES) {
         link.send(&ToHost::Dumps {
             pid: home_pid,
             tid: home_tid,
@@ -62,8 +62,8 @@ pub fn take_default_action(
         match trace::wait_for(tid, STOP_MAX) {
             Ok(Status::Stopped(thread, Stop::Group(_))) => {
                 let _ = trace::listen(thread);
-                if let Some(p) = t.procs.get_mut(&pid) {
-                    p.stopped = true;
+                if let Some(a) = t.procs.get_mut(&pid).and_then(Process::away_mut) {
+                    a.stop();
                 }
                 return answer(true);
             }

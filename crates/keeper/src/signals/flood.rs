@@ -11,7 +11,7 @@
 //! handler makes a call, would never let the deputy make that call.
 
 use crate::deputy::Deputy;
-use crate::state::{AHEAD_MAX, BlockedSignals, Process, Tree, is_behind, signal_number};
+use crate::state::{AHEAD_MAX, BlockedSignals, Process, Tree, signal_number};
 use armento_migrate::image::timers::timer_of;
 use armento_tracee::call::bit;
 use armento_tracee::sys::SigInfo;
@@ -50,9 +50,9 @@ pub fn block_flood(t: &mut Tree, d: &Deputy, info: &SigInfo) {
         Some(_) => FLOOD_OF_TIMERS,
         None => FLOOD,
     };
-    let all = t.flood.exceeds(FLOOD_OF_TREE);
-    let own = |p: &mut Process| p.flood.exceeds(most);
-    let flood = t.procs.get_mut(&d.pid).is_some_and(own) || all;
+    let all = t.signals.flood.exceeds(FLOOD_OF_TREE);
+    let away = t.procs.get_mut(&d.pid).and_then(Process::away_mut);
+    let flood = away.is_some_and(|a| a.signals.is_flood(most)) || all;
     if signal == 0 || !flood {
         return;
     }
@@ -65,7 +65,7 @@ pub fn block_flood(t: &mut Tree, d: &Deputy, info: &SigInfo) {
     }
     // What the deputy goes back to after a call with a mask of its own.
     d.slot.set_idle(d.slot.idle() | signal);
-    let before = t.blocked.remove(&d.tid);
+    let before = t.signals.blocked.remove(&d.tid);
     let signals = signal | before.as_ref().map_or(0, |s| s.signals);
     let same = before.filter(|s| s.masks.1 == mask);
     let masks = (same.map_or(mask, |s| s.masks.0), with);
@@ -75,12 +75,12 @@ pub fn block_flood(t: &mut Tree, d: &Deputy, info: &SigInfo) {
         masks,
         until,
     };
-    t.blocked.insert(d.tid, shut);
+    t.signals.blocked.insert(d.tid, shut);
 }
 
 /// A deputy stands in a stop of ours: what it blocks for a flood is unblocked. True if there was any.
 pub fn unblock(t: &mut Tree, d: &Deputy) -> bool {
-    let Some(shut) = t.blocked.remove(&d.tid) else {
+    let Some(shut) = t.signals.blocked.remove(&d.tid) else {
         return false;
     };
     let closed = d.slot.idle();
@@ -97,7 +97,7 @@ pub fn unblock(t: &mut Tree, d: &Deputy) -> bool {
 
 /// A deputy was made by one that may block signals for a moment, and began with what that one blocks.
 pub fn inherit_blocked(t: &mut Tree, d: &Deputy) {
-    let all = t.blocked.values().fold(0, |m, s| m | s.signals);
+    let all = t.signals.blocked.values().fold(0, |m, s| m | s.signals);
     let idle = d.slot.idle();
     let signals = unread(d, all & idle);
     if signals != 0 {
@@ -106,7 +106,7 @@ pub fn inherit_blocked(t: &mut Tree, d: &Deputy) {
             masks: (idle & !signals, idle),
             until: Instant::now() + REST,
         };
-        t.blocked.insert(d.tid, shut);
+        t.signals.blocked.insert(d.tid, shut);
     }
 }
 
@@ -114,9 +114,11 @@ pub fn inherit_blocked(t: &mut Tree, d: &Deputy) {
 pub fn end_blocked(t: &mut Tree) {
     let keep = t.keep.clone();
     // A thread that is no deputy any more has its program's own mask.
-    t.blocked.retain(|tid, _| keep.deputy(*tid).is_some());
+    t.signals
+        .blocked
+        .retain(|tid, _| keep.deputy(*tid).is_some());
     let now = Instant::now();
-    for (tid, shut) in t.blocked.iter_mut().filter(|(_, s)| s.until < now) {
+    for (tid, shut) in t.signals.blocked.iter_mut().filter(|(_, s)| s.until < now) {
         shut.until = now + REST;
         let _ = trace::interrupt(*tid);
     }
@@ -124,16 +126,8 @@ pub fn end_blocked(t: &mut Tree) {
 
 /// Passes on what waits, where the host has caught up.
 pub fn pass_on_backlog(t: &mut Tree) {
-    let caught = |p: &&mut Process| {
-        !p.held.is_empty()
-            && !p.common.breaking.load(Ordering::Acquire)
-            && p.link().is_some_and(|l| !is_behind(l))
-    };
-    for p in t.procs.values_mut().filter(caught) {
-        let most = p.held.len().min(AHEAD_MAX as usize);
-        for (to, info) in p.held.drain(..most).collect::<Vec<_>>() {
-            p.pass_on(to, &info);
-        }
+    for p in t.procs.values_mut() {
+        p.pass_on_backlog(AHEAD_MAX as usize);
     }
-    t.backlog = t.procs.values().any(|p| !p.held.is_empty());
+    t.signals.backlog = t.procs.values().any(Process::has_backlog);
 }

@@ -13,7 +13,6 @@ use armento_model::{Pid, Tid};
 use armento_tracee::region::Code;
 use armento_tracee::trace::{self, Status, Stop, Stopped};
 use armento_tracee::tracer_thread::World;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A deputy stops in microseconds, on a loaded machine in some ticks. Given up, its body would wait for ever.
@@ -100,10 +99,8 @@ pub fn is_exec(nr: u16) -> bool {
 /// No call of it is under way that must not be broken. Before: no new one is made meanwhile.
 pub fn can_break_calls(t: &Tree, pid: Pid) -> armento_migrate::Result<()> {
     let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
-    let calls = p.threads.values().filter_map(|d| d.call());
-    calls
-        .into_iter()
-        .try_for_each(|(nr, args)| delicate_call(pid, nr, &args))
+    let mut calls = p.deputies().filter_map(|d| d.call());
+    calls.try_for_each(|(nr, args)| delicate_call(pid, nr, &args))
 }
 
 /// Breaks every call of a body that waits at home, and turns new ones back, until the move is over.
@@ -114,13 +111,12 @@ pub fn break_calls(t: &mut Tree, pid: Pid) {
     let Some(p) = t.procs.get_mut(&pid) else {
         return;
     };
-    p.froze_at = Some(std::time::Instant::now());
-    p.common.breaking.store(true, Ordering::Release);
+    p.begin_breaking();
+    let tids = p.deputy_tids();
     t.keep.held_opens.turn_back(pid);
     if let Some(calls) = &t.keep.storm_call {
         calls.turn_back(pid);
     }
-    let tids: Vec<Tid> = p.threads.keys().copied().collect();
     for tid in tids {
         break_call(t, tid, &code);
     }

@@ -8,7 +8,7 @@
 
 use super::flood::{block_flood, unblock};
 use super::interrupted_calls::{force_result, turn_back_exec};
-use crate::state::{Keep, Tree};
+use crate::state::{Keep, Process, Tree};
 use crate::traced::{entry_stopped, follow_stopped, watched_stopped};
 use armento_migrate::image::timers;
 use armento_migrate::stop_threads::Halted;
@@ -20,7 +20,6 @@ use armento_tracee::trace::{self, Stop, Stopped};
 use armento_tracee::tracer_thread::World;
 use armento_tracee::{owners, status};
 use armento_wire::talk::ToHost;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const STOPS: u64 =
@@ -40,15 +39,13 @@ pub fn thread_stopped(t: &mut Tree, thread: Stopped, stop: Stop) {
         Stop::Signal(_) => signal(t, pid, thread),
         Stop::Group(_) => drop(trace::listen(thread)),
         Stop::Trap => {
-            let p = t.procs.get_mut(&pid).filter(|p| p.stopped);
-            if let Some(p) = p {
-                // SIGCONT ended the stop.
-                p.stopped = false;
-                if let Some(l) = p.link() {
-                    l.send(&ToHost::Continue {
-                        pid: HomePid::of_home(pid),
-                    });
-                }
+            let away = t.procs.get_mut(&pid).and_then(Process::away_mut);
+            if let Some(away) = away
+                && away.end_stop()
+            {
+                away.link().send(&ToHost::Continue {
+                    pid: HomePid::of_home(pid),
+                });
             }
             if let (Some(d), Some(code)) = (t.keep.deputy(tid), t.code_of(pid))
                 && unblock(t, &d)
@@ -80,9 +77,9 @@ fn pass(t: &mut Tree, thread: Stopped, stop: Stop) {
         }
         Stop::Signal(_) => {
             if let Ok(info) = trace::siginfo(tid)
-                && t.unclaimed_signals.len() < EARLY_MAX
+                && t.signals.unclaimed.len() < EARLY_MAX
             {
-                t.unclaimed_signals.push((tid, info));
+                t.signals.unclaimed.push((tid, info));
             }
             trace::resume(thread, 0)
         }
@@ -99,7 +96,8 @@ fn newborn(t: &Tree, tid: Tid) -> bool {
 /// A child of a deputy is known now.
 pub fn child_known(t: &mut Tree, pid: Pid, tid: Tid) {
     for (_, info) in t
-        .unclaimed_signals
+        .signals
+        .unclaimed
         .extract_if(.., |(to, _)| *to == tid)
         .collect::<Vec<_>>()
     {
@@ -110,16 +108,8 @@ pub fn child_known(t: &mut Tree, pid: Pid, tid: Tid) {
 /// Sends a signal to the body, or keeps it while the process moves.
 fn pass_to_body(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
     let directed = is_thread_directed(&t.keep, pid, tid, info).then_some(tid);
-    let Some(p) = t.procs.get_mut(&pid) else {
-        return;
-    };
-    if p.common.breaking.load(Ordering::Acquire) {
-        timers::hold(&mut p.held, directed, info);
-    } else if p.must_wait() {
-        p.wait(directed, info);
-        t.backlog = true;
-    } else {
-        p.pass_on(directed, info);
+    if let Some(p) = t.procs.get_mut(&pid) {
+        t.signals.backlog |= p.signal_came(directed, info);
     }
 }
 
@@ -127,7 +117,7 @@ fn pass_to_body(t: &mut Tree, pid: Pid, tid: Tid, info: &SigInfo) {
 /// see another go on and then stops it again is to see it stop.
 fn continue_first(t: &mut Tree, pid: Pid, tid: Tid) {
     let p = t.procs.get(&pid);
-    let tids: Vec<Tid> = p.map_or_else(Vec::new, |p| p.threads.keys().copied().collect());
+    let tids = p.map_or_else(Vec::new, Process::deputy_tids);
     for other in tids.into_iter().filter(|other| *other != tid) {
         if let Ok(status) = trace::wait_for(other, Duration::ZERO) {
             World::report(t, other, status);

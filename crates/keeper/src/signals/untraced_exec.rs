@@ -18,13 +18,10 @@ use std::time::{Duration, Instant};
 
 /// The body asks for an exec: only when it has had every signal that we sent.
 pub fn exec_body(t: &mut Tree, d: &Deputy, c: Box<Call>) {
-    let late = t
-        .procs
-        .get_mut(&d.pid)
-        .is_none_or(Process::has_unacknowledged_signals);
+    let late = t.procs.get_mut(&d.pid).is_none_or(Process::delay_exec);
     let again = || d.link().reply(c.tid.at_home(), c.seq, ERESTARTNOINTR, &[]);
     // The new program would begin with what the deputy blocks.
-    if late || t.blocked.contains_key(&d.tid) || d.common.breaking.load(Ordering::Acquire) {
+    if late || t.signals.blocked.contains_key(&d.tid) || d.common.breaking.load(Ordering::Acquire) {
         return again();
     }
     if call_gains(d.pid, &c).is_some() {

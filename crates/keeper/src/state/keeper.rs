@@ -3,24 +3,24 @@
 //! The two name each other: a thread reaches the tree through the tracer thread, and the tracer thread reaches what is
 //! shared. Their methods stand here and in `tree.rs`.
 //!
-//! Lock order: `linking`, `deputies`, then a deputy's state, then a link's session. The tracer thread takes any of them
+//! Lock order: `hosts.connecting`, `deputies`, then a deputy's state, then a link's session. The tracer thread takes any of them
 //! for a moment; no thread waits for the tracer thread while it holds one.
 
 use super::call_storm::CallStorm;
 use super::cpu_fixup::CpuFixup;
 use super::daemon_queue::DaemonQueue;
 use super::deputies::Deputies;
-use super::flood::{BlockedSignals, Flood};
 use super::followed::Followed;
 use super::held_opens::HeldOpens;
+use super::hosts::Hosts;
 use super::leaving::Leaving;
-use super::loading::Loading;
 use super::move_queue::{MoveLocks, MoveQueue};
 use super::moves::Moves;
 use super::process::Process;
 use super::readahead::ReadAheads;
 use super::shm_guards::ShmGuards;
 use super::thread_directed::ThreadDirected;
+use super::tree_signals::TreeSignals;
 use crate::cpu_features::{self, Portable};
 use crate::cpu_time::CpuAccounts;
 use crate::deputy::{Deputy, EarlyConnection, HostLink};
@@ -29,10 +29,8 @@ use crate::sync::lock;
 use armento_client::api::KeeperHello;
 use armento_migrate::image::Processor;
 use armento_migrate::image::files::Names;
-use armento_migrate::stop_threads::Halted;
 use armento_model::{NodeName, Pid, Tid, TreeId};
 use armento_tracee::sys as tsys;
-use armento_tracee::sys::SigInfo;
 use armento_tracee::tracer_thread::TracerThread;
 use armento_wire::talk::FileKey;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -69,17 +67,11 @@ pub struct Keep {
     pub move_locks: MoveLocks,
     pub cpu: Arc<CpuAccounts>,
     pub deputies: Deputies,
-    pub links: Mutex<HashMap<NodeName, Arc<HostLink>>>,
-    /// Nodes to which nothing of ours goes (`send_to`); processes there may come home.
-    pub closed: Mutex<HashSet<NodeName>>,
+    pub hosts: Hosts,
     /// Connections for programs that are being placed.
     pub early_connections: Mutex<HashMap<Pid, EarlyConnection>>,
     /// Programs that were placed elsewhere at their start.
     pub placed_away: AtomicU64,
-    /// Held while a link is made: a host serves one stream of calls.
-    pub linking: Mutex<()>,
-    /// The identity that this keeper shows at doors, and when it was issued.
-    pub identity: Mutex<Option<(armento_link::Identity, Instant)>>,
     /// Moves under way.
     pub moves: Moves,
     /// Files behind mappings of bodies, for hosts that lack their bytes.
@@ -114,16 +106,9 @@ pub struct Tree {
     pub procs: BTreeMap<Pid, Process>,
     /// Threads seized while their process is at home: signals and stops pass through.
     pub passing: BTreeSet<Tid>,
-    /// Signals for children of deputies that are not known yet.
-    pub unclaimed_signals: Vec<(Tid, SigInfo)>,
+    pub signals: TreeSignals,
     /// On the way out, between two visits.
     pub leaving: BTreeMap<Pid, Leaving>,
-    /// On the way home: the stopped deputies.
-    pub returning: BTreeMap<Pid, Vec<Halted>>,
-    /// A program that stands still at its exec, from one visit to the tracer thread to the next: until it is placed.
-    pub standing: BTreeMap<Pid, Halted>,
-    /// On the way from its exec to its entry.
-    pub loading: BTreeMap<Pid, Loading>,
     /// At home, and corrected in what they read of their CPU time.
     pub cpu_fixup: CpuFixup,
     /// At home under `--spread`.
@@ -137,12 +122,6 @@ pub struct Tree {
     pub scanned: Instant,
     /// When the housekeeping of `keeper/src/events/housekeeping.rs` was last done.
     pub watched: Instant,
-    /// Signals wait for a host that is behind (see `keeper/src/signals/flood.rs`).
-    pub backlog: bool,
-    /// Deputies that block signals for a moment (see `keeper/src/signals/flood.rs`).
-    pub blocked: HashMap<Tid, BlockedSignals>,
-    /// Signals of the whole tree just now.
-    pub flood: Flood,
     /// The last report to the daemon was empty.
     pub unseen: bool,
     /// When hosts were last looked after.
@@ -167,12 +146,9 @@ impl Keep {
             move_locks: MoveLocks::default(),
             cpu: Arc::default(),
             deputies: Deputies::default(),
-            links: Mutex::default(),
-            closed: Mutex::default(),
+            hosts: Hosts::default(),
             early_connections: Mutex::default(),
             placed_away: AtomicU64::new(0),
-            linking: Mutex::default(),
-            identity: Mutex::default(),
             moves: Moves::default(),
             files: Mutex::default(),
             files_max: tsys::limit(0, libc::RLIMIT_NOFILE).map_or(0, |(now, _)| now as usize)

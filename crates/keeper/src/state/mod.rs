@@ -2,6 +2,8 @@
 //!
 //! It never talks to the daemon, opens a connection or decides a move. Start at `keeper.rs`.
 
+mod away;
+mod body_signals;
 mod call_storm;
 mod cpu_fixup;
 mod daemon_queue;
@@ -9,29 +11,34 @@ mod deputies;
 mod flood;
 mod followed;
 mod held_opens;
+mod home_hold;
+mod hosts;
 mod keeper;
 mod leaving;
 mod loading;
 mod move_queue;
 mod moves;
+mod pins;
 mod process;
 mod readahead;
 mod shm_guards;
 mod stay_reason;
 mod thread_directed;
 mod tree;
+mod tree_signals;
 mod usage;
 mod user_message;
 
+pub(crate) use away::Away;
 pub(crate) use call_storm::CallStorm;
 pub(crate) use daemon_queue::{DaemonQueue, Inbox, Item};
-pub(crate) use flood::{AHEAD_MAX, BlockedSignals, FIRST_REALTIME, is_behind, signal_number};
+pub(crate) use flood::{AHEAD_MAX, BlockedSignals, FIRST_REALTIME, signal_number};
 pub(crate) use keeper::{Keep, Settings, Tree};
 pub(crate) use leaving::Leaving;
 pub(crate) use loading::{Loaded, Loading};
 pub(crate) use move_queue::{MoveQueue, Task, Why};
 pub(crate) use moves::MoveEvent;
-pub(crate) use process::{HOLD_MIN, PATIENCE, Place, Process};
+pub(crate) use process::{Place, Process};
 pub(crate) use readahead::ReadAhead;
 pub(crate) use shm_guards::Guarded;
 pub(crate) use stay_reason::StayReason;

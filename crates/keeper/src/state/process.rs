@@ -1,88 +1,76 @@
-//! One process of the tree, at home or away.
+//! One process of the tree: what it always has, and its state with what it has only there.
+//!
+//! ```text
+//! BeforeExec      ── exec ────────────► AtExec
+//! AtExec          ── placed at home ──► AtHome
+//! AtExec, AtHome  ── moves ───────────► Away
+//! Away            ── another host ────► Away
+//! Away            ── comes home ──────► AtHome
+//! any             ── exec ────────────► AtExec, or AtHome if it is untraced
+//! ```
 
+mod signals;
+mod staying;
+#[cfg(test)]
+mod tests;
+
+use super::away::Away;
 use super::deputies::Deputies;
-use super::flood::{FIRST_REALTIME, Flood, WAIT_MAX, is_behind, signal_number};
+use super::home_hold::HomeHold;
+use super::loading::Loading;
+use super::pins::Pins;
 use super::stay_reason::StayReason;
 use super::usage::UsageSummary;
 use crate::cpu_time::CpuAccounts;
 use crate::deputy::{Common, Deputy, HostLink};
-use armento_migrate::image::timers::hold;
-use armento_model::{HomePid, HomeTid, Pid, Tid};
-use armento_tracee::region::Region;
-use armento_tracee::sys::{self, SigInfo};
-use armento_wire::talk::ToHost;
-use std::collections::BTreeMap;
+use armento_migrate::stop_threads::Halted;
+use armento_model::{Pid, Tid};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often a process stays away because a timer's signal waits (`keeper/src/signals/timers.rs`). Most programs never
-/// ask for overruns, and some always have a signal waiting.
-pub const PATIENCE: u32 = 5;
-/// First hold after a call brought a process home; doubles up to the second.
-pub const HOLD_MIN: Duration = Duration::from_secs(1);
-
-const HOLD_MAX: Duration = Duration::from_secs(60);
-
-/// Each time an exec is turned back for a signal takes a round trip: half a second and more in all.
-const EXEC_WAITS: u32 = 10_000;
-
+/// Where a process is, for other threads.
 #[derive(Clone)]
 pub enum Place {
     Home,
     Away(Arc<HostLink>),
 }
 
+/// The state of a process.
+enum State {
+    /// At home, still our own program, about to become the user's.
+    BeforeExec,
+    AtExec(AtExec),
+    /// At home, where it runs; or it is on its way out, until it is handed over.
+    AtHome,
+    Away(Box<Away>),
+}
+
+/// At home, in a PTRACE_EVENT_EXEC stop, waiting for its placement; or on its way from there to its entry point.
+struct AtExec {
+    /// It is the program that `run` was given, and nothing of it has run yet.
+    unbegun: bool,
+    /// Present while it runs to its entry point.
+    loading: Option<Loading>,
+    /// Its thread, from one visit to the tracer thread to the next. None while it loads or is looked at for a move.
+    standing: Option<Halted>,
+}
+
 pub struct Process {
     pub pid: Pid,
-    pub place: Place,
-    pub region: Option<Arc<Region>>,
-    pub threads: BTreeMap<Tid, Arc<Deputy>>,
+    state: State,
     pub common: Common,
-    /// Signals sent to the present body.
-    pub sent: u64,
-    /// So many of them it had acknowledged when it last asked for an exec.
-    pub acknowledged: u64,
-    /// Counts the signals that come just now.
-    pub flood: Flood,
-    /// How often an exec was turned back for that.
-    pub exec_retries: u32,
-    /// Signals that came during a move.
-    pub held: Vec<(Option<Tid>, SigInfo)>,
-    /// How often it may still stay away for a timer's sake when it should come home.
-    pub patience: u32,
-    /// Stopped by job control, as its parent sees.
-    pub stopped: bool,
-    /// When the source of the move under way began to freeze it.
-    pub froze_at: Option<Instant>,
-    /// When it was last sent to the node that the user named.
-    pub sent_back: Instant,
-    /// In a PTRACE_EVENT_EXEC stop, waiting for its placement.
-    pub at_exec: bool,
-    /// Still our own program, about to become the user's.
-    pub before_exec: bool,
-    /// It is the program that `run` was given, and nothing of it has run yet.
-    pub unbegun: bool,
-    /// Dispositions to ignore that the next exec must inherit.
-    pub ignored: u64,
-    /// Niceness that the host was told of each thread; 0 before.
-    pub nice: BTreeMap<Tid, i32>,
-    pub moves: u64,
-    pub stay_reason: Option<StayReason>,
-    pub pinned: bool,
-    /// A person put it where it is: it stays there until they give it back, it begins another program, or a call needs
-    /// it at home.
-    pub placed_by_user: bool,
-    /// Its user wants it at home and not seized: a debugger is to have it.
-    pub held_for_debugger: bool,
-    /// How often it was to come home to dump core.
-    pub dumps: u32,
-    pub born: Instant,
-    pub hold_until: Option<Instant>,
-    pub next_hold: Duration,
+    pub pins: Pins,
+    hold: HomeHold,
+    moves: u64,
+    stay_reason: Option<StayReason>,
+    /// Since when it has wanted to run.
+    born: Instant,
     pub usage: UsageSummary,
 }
 
 impl Process {
+    /// A process that runs at home.
     pub fn new(cpu: &Arc<CpuAccounts>, pid: Pid, pinned: bool) -> Process {
         cpu.begin(pid);
         let common = Common {
@@ -92,139 +80,219 @@ impl Process {
             signalfds: Arc::default(),
             limits: Arc::default(),
             mapped: Arc::default(),
+            shares_files: Arc::default(),
             cpu: cpu.clone(),
         };
         Process {
             pid,
-            place: Place::Home,
-            region: None,
-            threads: BTreeMap::new(),
+            state: State::AtHome,
             common,
-            sent: 0,
-            acknowledged: 0,
-            flood: Flood::default(),
-            exec_retries: 0,
-            held: Vec::new(),
-            patience: PATIENCE,
-            stopped: false,
-            froze_at: None,
-            sent_back: Instant::now(),
-            at_exec: false,
-            before_exec: false,
-            unbegun: false,
-            ignored: 0,
-            nice: BTreeMap::new(),
+            pins: Pins::new(pinned),
+            hold: HomeHold::new(),
             moves: 0,
             stay_reason: None,
-            pinned,
-            placed_by_user: false,
-            held_for_debugger: false,
-            dumps: 0,
             born: Instant::now(),
-            hold_until: None,
-            next_hold: HOLD_MIN,
             usage: UsageSummary::new(pid),
         }
     }
 
+    pub fn born_at(self, born: Instant) -> Process {
+        Process { born, ..self }
+    }
+
+    pub fn age(&self) -> Duration {
+        self.born.elapsed()
+    }
+
+    pub fn away(&self) -> Option<&Away> {
+        match &self.state {
+            State::Away(a) => Some(a),
+            _ => None,
+        }
+    }
+
+    pub fn away_mut(&mut self) -> Option<&mut Away> {
+        match &mut self.state {
+            State::Away(a) => Some(a),
+            _ => None,
+        }
+    }
+
+    pub fn is_away(&self) -> bool {
+        self.away().is_some()
+    }
+
     pub fn link(&self) -> Option<&Arc<HostLink>> {
-        match &self.place {
-            Place::Away(l) => Some(l),
-            Place::Home => None,
+        self.away().map(Away::link)
+    }
+
+    /// Whether its body is at this host.
+    pub fn is_at(&self, link: &Arc<HostLink>) -> bool {
+        self.link().is_some_and(|l| Arc::ptr_eq(l, link))
+    }
+
+    pub fn place(&self) -> Place {
+        self.link()
+            .map_or(Place::Home, |link| Place::Away(link.clone()))
+    }
+
+    /// Its deputies; none at home.
+    pub fn deputies(&self) -> impl Iterator<Item = &Arc<Deputy>> {
+        self.away().into_iter().flat_map(|a| a.deputies().values())
+    }
+
+    pub fn deputy(&self, tid: Tid) -> Option<&Arc<Deputy>> {
+        self.away()?.deputies().get(&tid)
+    }
+
+    /// The threads of its deputies; none at home.
+    pub fn deputy_tids(&self) -> Vec<Tid> {
+        self.deputies().map(|d| d.tid).collect()
+    }
+
+    /// It has made a thread, whose deputy this is: nothing else of its stay changes.
+    pub fn add_deputy(&mut self, d: &Arc<Deputy>) {
+        self.away_mut().into_iter().for_each(|a| a.add_deputy(d));
+    }
+
+    /// Its deputies that were stopped to become the program again.
+    pub fn take_halted(&mut self) -> Vec<Halted> {
+        self.away_mut()
+            .map_or_else(Vec::new, |a| std::mem::take(&mut a.halted))
+    }
+
+    pub fn is_before_exec(&self) -> bool {
+        matches!(self.state, State::BeforeExec)
+    }
+
+    /// Whether it waits for its placement.
+    pub fn is_at_exec(&self) -> bool {
+        matches!(self.state, State::AtExec(_))
+    }
+
+    /// Whether it waits for its placement, is the program that `run` was given, and nothing of it has run yet.
+    pub fn is_unbegun(&self) -> bool {
+        matches!(self.state, State::AtExec(AtExec { unbegun: true, .. }))
+    }
+
+    /// Its thread stands still, if it waits for its placement.
+    pub fn stand(&mut self, halted: Halted) {
+        if let State::AtExec(e) = &mut self.state {
+            e.standing = Some(halted);
         }
     }
 
-    /// Sends a signal to its body.
-    pub fn pass_on(&mut self, tid: Option<Tid>, info: &SigInfo) {
-        if let Some(l) = self.link() {
-            l.send(&ToHost::Signal {
-                pid: HomePid::of_home(self.pid),
-                tid: tid.map(HomeTid::of_home),
-                info: armento_wire::talk::Signal(info.to_vec()),
-            });
-            self.sent += 1;
+    /// Whether it waits for its placement and stands still.
+    pub fn stands_at_exec(&self) -> bool {
+        matches!(&self.state, State::AtExec(e) if e.standing.is_some())
+    }
+
+    /// The thread of a program that stands still, to resume it.
+    pub fn take_standing(&mut self) -> Option<Halted> {
+        match &mut self.state {
+            State::AtExec(e) => e.standing.take(),
+            _ => None,
         }
     }
 
-    /// Whether its body still has to acknowledge signals of ours. An exec waits for that; not for ever.
-    pub fn has_unacknowledged_signals(&mut self) -> bool {
-        if self.sent <= self.acknowledged {
-            return false;
+    /// The run of a program that waits for its placement to its entry point.
+    pub fn loading(&mut self) -> Option<&mut Loading> {
+        match &mut self.state {
+            State::AtExec(e) => e.loading.as_mut(),
+            _ => None,
         }
-        self.exec_retries += 1;
-        if self.exec_retries == EXEC_WAITS {
-            let lost = self.sent - self.acknowledged;
-            eprintln!(
-                "process {}: {lost} signals were not confirmed before its exec",
-                self.pid
-            );
-        }
-        self.exec_retries < EXEC_WAITS
     }
 
-    /// It has a new body, which had no signal from us yet.
-    pub fn now_at(&mut self, link: &Arc<HostLink>) {
-        self.place = Place::Away(link.clone());
-        self.placed_by_user = false;
-        self.unbegun = false;
-        (self.sent, self.acknowledged, self.exec_retries) = (0, 0, 0);
-        self.nice.clear();
-        self.patience = PATIENCE;
+    /// It runs to its entry point from now on, if it waits for its placement.
+    pub fn begin_loading(&mut self, loading: Loading) {
+        if let State::AtExec(e) = &mut self.state {
+            e.loading = Some(loading);
+        }
     }
 
-    /// Every deputy is gone or about to become the program again.
+    /// It runs to its entry point no more.
+    pub fn end_loading(&mut self) -> Option<Loading> {
+        match &mut self.state {
+            State::AtExec(e) => e.loading.take(),
+            _ => None,
+        }
+    }
+
+    /// It is our own program, seized, and will exec the user's.
+    pub fn begin_before_exec(&mut self) {
+        self.state = State::BeforeExec;
+    }
+
+    /// It has exec'd and waits for its placement.
+    pub fn enter_exec_stop(&mut self, deputies: &Deputies) {
+        let at_exec = AtExec {
+            unbegun: self.is_before_exec(),
+            loading: None,
+            standing: None,
+        };
+        self.replace_image(State::AtExec(at_exec), deputies);
+    }
+
+    /// It has exec'd untraced and runs.
+    pub fn exec_untraced(&mut self, deputies: &Deputies) {
+        self.replace_image(State::AtHome, deputies);
+    }
+
+    /// What a move kept back for the body is for the new program.
+    fn replace_image(&mut self, state: State, deputies: &Deputies) {
+        self.close_deputies(deputies);
+        self.queue_held_here();
+        self.return_to(state);
+        self.stay_reason = None;
+    }
+
+    /// It has its place: home, where it goes on.
+    pub fn leave_exec_stop(&mut self) {
+        if self.is_at_exec() {
+            self.state = State::AtHome;
+        }
+    }
+
+    /// Its body runs on another node from now on.
+    pub fn become_away(&mut self, away: Away) {
+        self.state = State::Away(Box::new(away));
+        self.pins.place_changed();
+    }
+
+    /// Its body runs at another host from now on. Returns since when it had stood still; `None`: it has none.
+    pub fn go_to(&mut self, link: &Arc<HostLink>) -> Option<Option<Instant>> {
+        let froze = self.away_mut()?.go_to(link);
+        self.pins.place_changed();
+        self.usage.end_stay();
+        Some(froze)
+    }
+
+    /// Its deputies are the program again. They are returned, still to be closed.
+    pub fn come_home(&mut self, deputies: &Deputies) -> Vec<Arc<Deputy>> {
+        self.queue_held_here();
+        let left = self.leave_deputies(deputies);
+        self.return_to(State::AtHome);
+        left
+    }
+
+    /// It is at home, in `state`.
+    fn return_to(&mut self, state: State) {
+        if self.is_away() {
+            self.usage.end_stay();
+        }
+        self.state = state;
+        self.pins.place_changed();
+        self.common.coming_home.store(false, Ordering::Release);
+        self.common.breaking.store(false, Ordering::Release);
+    }
+
+    fn leave_deputies(&mut self, deputies: &Deputies) -> Vec<Arc<Deputy>> {
+        self.away_mut()
+            .map_or_else(Vec::new, |a| a.leave_deputies(deputies))
+    }
+
+    /// Every deputy is gone.
     pub fn close_deputies(&mut self, deputies: &Deputies) {
         self.leave_deputies(deputies).iter().for_each(|d| d.close());
-    }
-
-    /// The same but for their end: they are found no more, and they are scheduled as the program.
-    pub fn leave_deputies(&mut self, deputies: &Deputies) -> Vec<Arc<Deputy>> {
-        let all = std::mem::take(&mut self.threads);
-        for (tid, d) in &all {
-            d.restore_slice();
-            deputies.remove(*tid);
-        }
-        all.into_values().collect()
-    }
-
-    pub fn held_after_call(&self) -> bool {
-        self.hold_until.is_some_and(|t| Instant::now() < t)
-    }
-
-    /// A call brought it home: keep it there a while.
-    pub fn hold_home(&mut self, why: StayReason, storm: Option<Duration>) {
-        self.stay_reason = Some(why);
-        self.hold_until = Some(Instant::now() + storm.unwrap_or(self.next_hold));
-        self.next_hold = (self.next_hold * 2).min(HOLD_MAX);
-    }
-
-    /// Whether a signal must wait, because its host is behind or others wait already.
-    pub fn must_wait(&self) -> bool {
-        !self.held.is_empty() || self.link().is_some_and(|l| is_behind(l))
-    }
-
-    /// Before: [`Process::must_wait`].
-    pub fn wait(&mut self, to: Option<Tid>, info: &SigInfo) {
-        let same = |(t, i): &(Option<Tid>, SigInfo)| *t == to && i[..4] == info[..4];
-        let queues = signal_number(info) >= FIRST_REALTIME;
-        if self.held.len() < WAIT_MAX && (queues || !self.held.iter().any(same)) {
-            hold(&mut self.held, to, info);
-        }
-    }
-
-    /// Home's kernel queues the signals that a move kept back.
-    pub fn queue_held_here(&mut self) {
-        for (_, info) in std::mem::take(&mut self.held) {
-            send_again(self.pid, &info);
-        }
-    }
-}
-
-/// Sends a signal that was taken from a process to it again.
-fn send_again(pid: Pid, info: &SigInfo) {
-    let sig = i32::from(info[0]);
-    // KERNEL: rt_sigqueueinfo refuses others what kill(2) and the kernel say (si_code >= 0, SI_TKILL).
-    if sys::sigqueue(pid, None, sig, info).is_err() {
-        let _ = sys::kill(pid, sig);
     }
 }

@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 pub type ReadAheads = HashMap<(Pid, i32), ReadAhead>;
 
-/// A descriptor that is read ahead. `file`: our own description, with the lease; `None` while we look.
+/// A descriptor that is read ahead. `file`: our own description, with the lease; `None` while we look, and when a process
+/// wants to write.
 pub struct ReadAhead {
     pub seq: u32,
     pub link: Arc<HostLink>,
     pub file: Option<Arc<File>>,
-    /// The host was told that a process wants to write.
-    pub ending: bool,
 }

@@ -1,11 +1,12 @@
 //! The tree of processes: what the tracer thread reads and notes without any other part of the keeper.
 
 use super::cpu_fixup::CpuFixup;
-use super::flood::Flood;
 use super::followed::Followed;
 use super::keeper::{Keep, Tree};
+use super::pins::Pins;
 use super::process::Process;
 use super::stay_reason::StayReason;
+use super::tree_signals::TreeSignals;
 use crate::deputy::HostLink;
 use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
@@ -26,18 +27,15 @@ const WATCHED: u64 = trace::WATCH | libc::PTRACE_O_TRACECLONE as u64;
 impl Tree {
     pub fn new(keep: Arc<Keep>, root: Pid) -> Tree {
         let locked = keep.settings.stay || keep.settings.pinned.is_some();
-        let mut first = Process::new(&keep.cpu, root, locked);
         // Of many commands that are given at once the last begin seconds later, and are owed that. A shell that slept
         // and has become one by exec is owed nothing, and a process that was adopted is as old as its work.
-        first.born = cpu::wanted_since(&[root, std::process::id() as Pid]);
+        let born = cpu::wanted_since(&[root, std::process::id() as Pid]);
+        let first = Process::new(&keep.cpu, root, locked).born_at(born);
         Tree {
             procs: [(root, first)].into(),
             passing: BTreeSet::new(),
-            unclaimed_signals: Vec::new(),
+            signals: TreeSignals::default(),
             leaving: BTreeMap::new(),
-            returning: BTreeMap::new(),
-            standing: BTreeMap::new(),
-            loading: BTreeMap::new(),
             cpu_fixup: CpuFixup::default(),
             follow: Followed::new(keep.settings.spread),
             restart_blocks: HashMap::new(),
@@ -45,9 +43,6 @@ impl Tree {
             futex_waits: FutexWaits::default(),
             scanned: Instant::now(),
             watched: Instant::now(),
-            backlog: false,
-            blocked: HashMap::new(),
-            flood: Flood::default(),
             unseen: true,
             beat: Instant::now(),
             keep,
@@ -58,16 +53,14 @@ impl Tree {
     pub fn begins_at_exec(&mut self, pid: Pid) {
         self.passing.insert(pid);
         if let Some(p) = self.procs.get_mut(&pid) {
-            p.before_exec = true;
+            p.begin_before_exec();
         }
     }
 
     /// The dispositions that an exec must start with: which ones differ from the deputy's.
     pub fn ignored(&mut self, pid: Pid, ignored: u64, acknowledged: u64) -> u64 {
-        self.procs.get_mut(&pid).map_or(0, |p| {
-            p.acknowledged = acknowledged;
-            std::mem::replace(&mut p.ignored, ignored) ^ ignored
-        })
+        let away = self.procs.get_mut(&pid).and_then(Process::away_mut);
+        away.map_or(0, |a| a.prepare_exec(ignored, acknowledged))
     }
 
     /// CPU that the process, which is at `node` or was a moment ago, used away so far.
@@ -82,7 +75,7 @@ impl Tree {
         for u in list {
             let pid = u.pid.at_home();
             if let Some(p) = self.procs.get_mut(&pid)
-                && p.link().is_some_and(|l| Arc::ptr_eq(l, link))
+                && p.is_at(link)
             {
                 self.keep.cpu.reported(pid, u.away);
                 p.usage.used_at(&link.node, u.away);
@@ -94,7 +87,8 @@ impl Tree {
 
     /// A child that was born at home.
     pub fn child_found(&mut self, child: Pid, parent: Pid) {
-        let locked = self.procs.get(&parent).is_some_and(|p| p.pinned);
+        let pins = self.procs.get(&parent).map(|p| p.pins);
+        let locked = pins.is_some_and(Pins::by_option);
         self.procs
             .entry(child)
             .or_insert_with(|| Process::new(&self.keep.cpu, child, locked));
@@ -115,19 +109,14 @@ impl Tree {
 
     /// Signals that came during a move are passed to where it is now.
     pub fn release_held(&mut self, pid: Pid) {
-        let Some(p) = self.procs.get_mut(&pid) else {
-            return;
-        };
-        p.common.breaking.store(false, Ordering::Release);
-        for (tid, info) in std::mem::take(&mut p.held) {
-            p.pass_on(tid, &info);
+        if let Some(p) = self.procs.get_mut(&pid) {
+            p.end_breaking();
         }
     }
 
     pub fn note(&mut self, pid: Pid, kept: Option<StayReason>) {
         if let Some(p) = self.procs.get_mut(&pid) {
-            p.moves += u64::from(kept.is_none());
-            p.stay_reason = kept;
+            p.note_move(kept);
         }
     }
 
@@ -140,10 +129,7 @@ impl Tree {
     /// What `Dest::Balance` undoes: a hold; without one, the pin of `--stay` or `--on`, or that the user placed it.
     pub fn unlock(&mut self, pid: Pid) {
         if let Some(p) = self.procs.get_mut(&pid) {
-            p.pinned &= p.held_for_debugger;
-            p.placed_by_user &= p.held_for_debugger;
-            p.held_for_debugger = false;
-            p.stay_reason = None;
+            p.unpin();
         }
     }
 
@@ -158,7 +144,7 @@ impl Tree {
     }
 
     pub fn code_of(&self, pid: Pid) -> Option<Code> {
-        self.procs.get(&pid)?.region.as_ref().map(|r| r.code())
+        Some(self.procs.get(&pid)?.away()?.region().code())
     }
 
     /// A thread that is not known yet and that a process at home has made.
@@ -171,7 +157,7 @@ impl Tree {
 
     /// Whether it is a deputy, or a deputy has made it. A thread at home may have a parent that is away.
     pub fn made_away(&self, tid: Tid, s: &status::ProcStatus) -> bool {
-        let away = |pid| self.procs.get(&pid).is_some_and(|p| p.link().is_some());
+        let away = |pid| self.procs.get(&pid).is_some_and(Process::is_away);
         away(s.tgid) || s.tgid == tid && away(s.ppid)
     }
 
@@ -185,13 +171,20 @@ impl Tree {
     pub fn awaits_named_node(&self, pid: Pid) -> bool {
         let s = &self.keep.settings;
         let elsewhere = s.pinned.as_ref().is_some_and(|n| *n != s.node);
-        elsewhere && self.procs.get(&pid).is_some_and(|p| p.at_exec && p.unbegun)
+        elsewhere && self.procs.get(&pid).is_some_and(Process::is_unbegun)
     }
 
-    /// These threads stand still until a later visit takes them.
-    pub fn keep_standing(&mut self, halted: Vec<Halted>) {
-        let halted = halted.into_iter().map(|h| (h.tid(), h));
-        self.standing.extend(halted);
+    /// A program that waits for its placement stands still until a later visit takes it.
+    pub fn keep_standing(&mut self, pid: Pid, halted: impl IntoIterator<Item = Halted>) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            // It has one thread.
+            halted.into_iter().for_each(|h| p.stand(h));
+        }
+    }
+
+    /// The thread of a program that stands still.
+    pub fn take_standing(&mut self, pid: Pid) -> Option<Halted> {
+        self.procs.get_mut(&pid)?.take_standing()
     }
 
     /// How a process is seized that goes on at home while it is copied.

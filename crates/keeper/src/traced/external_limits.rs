@@ -2,13 +2,13 @@
 //!
 //! From: `keeper/src/events/dispatch.rs`, five times a second. Next: `keeper/src/deputy/limits.rs`, `host/src/home/messages.rs`.
 
-use crate::deputy::tell_limits;
-use crate::state::{Process, Task, Tree, Why};
+use crate::deputy::{Deputy, tell_limits};
+use crate::state::{Task, Tree, Why};
 use crate::sys as ksys;
 use armento_client::api::Dest;
-use armento_model::{HomeTid, Stay, Tid};
+use armento_model::Stay;
 use armento_wire::talk::ToHost;
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What has changed goes to the hosts; a process with a limit of CPU time comes home, where it is counted.
 pub fn watch_limits(t: &mut Tree) {
@@ -17,7 +17,9 @@ pub fn watch_limits(t: &mut Tree) {
             continue;
         };
         tell_limits(&p.common, p.pid, &link);
-        let list = changed(p);
+        let nice = |d: &Arc<Deputy>| Some((d.tid, ksys::nice(d.tid)?));
+        let now = p.deputies().filter_map(nice).collect();
+        let list = p.away_mut().map_or_else(Vec::new, |a| a.renice(now));
         if !list.is_empty() {
             link.send(&ToHost::Nice { list });
         }
@@ -30,20 +32,4 @@ pub fn watch_limits(t: &mut Tree) {
             });
         }
     }
-}
-
-/// Threads whose niceness is not what their host was told last. KERNEL: a thread has its own, getpriority(2).
-fn changed(p: &mut Process) -> Vec<(HomeTid, i32)> {
-    let now: BTreeMap<Tid, i32> = p
-        .threads
-        .keys()
-        .filter_map(|tid| Some((*tid, ksys::nice(*tid)?)))
-        .collect();
-    let before = std::mem::replace(&mut p.nice, now);
-    let known = |tid: &Tid| before.get(tid).copied().unwrap_or(0);
-    p.nice
-        .iter()
-        .filter(|(tid, nice)| known(tid) != **nice)
-        .map(|(tid, nice)| (HomeTid::of_home(*tid), *nice))
-        .collect()
 }

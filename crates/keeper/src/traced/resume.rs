@@ -16,11 +16,11 @@ use std::time::Instant;
 /// Lets a process that stays at home go on, untraced unless it is followed.
 pub fn let_go(t: &mut Tree, pid: Pid) {
     t.passing.remove(&pid);
+    let halted = t.take_standing(pid);
     if let Some(p) = t.procs.get_mut(&pid) {
-        (p.at_exec, p.unbegun) = (false, false);
+        p.leave_exec_stop();
     }
     t.begins();
-    let halted = t.standing.remove(&pid);
     // One that died meanwhile needs nothing.
     let Some((thread, sig)) = halted.and_then(Halted::deliver) else {
         return;
@@ -76,7 +76,7 @@ pub fn resume_process(t: &mut Tree, pid: Pid, mut stopped: StoppedThreads) {
     for tid in &stopped.seized {
         t.passing.remove(tid);
     }
-    let tied = t.procs.get(&pid).is_some_and(|p| p.held_for_debugger);
+    let tied = t.procs.get(&pid).is_some_and(|p| p.pins.for_debugger());
     if t.keep.cpu.must_correct(pid) && !tied {
         return watch_process(t, pid, stopped);
     }

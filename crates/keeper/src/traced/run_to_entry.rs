@@ -8,7 +8,7 @@
 
 use super::auxv::auxv;
 use super::resume::let_go;
-use crate::state::{Keep, Loaded, Loading, Tree};
+use crate::state::{Keep, Loaded, Loading, Process, Tree};
 use armento_migrate::stop_threads::Halted;
 use armento_model::{Pid, Tid};
 use armento_tracee::call::bit;
@@ -37,18 +37,24 @@ pub fn run_until_entry(keep: &Keep, pid: Pid) -> Loaded {
         Err(mpsc::RecvTimeoutError::Timeout) => {}
     }
     keep.tracer.run(move |t| {
-        if let Some(l) = t.loading.get_mut(&pid) {
+        if let Some(l) = t.procs.get_mut(&pid).and_then(Process::loading) {
             l.late = true;
             let _ = trace::interrupt(pid);
         }
     });
-    loaded.recv_timeout(STOP_MAX).unwrap_or(Loaded::Gone)
+    if let Ok(l) = loaded.recv_timeout(STOP_MAX) {
+        return l;
+    }
+    // Dropped in the tracer thread, which lets a program go that stops later.
+    let said = keep.tracer.run(move |_| loaded.try_recv().ok());
+    said.flatten().unwrap_or(Loaded::Gone)
 }
 
 fn begin(t: &mut Tree, pid: Pid, done: Sender<Loaded>) -> bool {
-    if !t.procs.get(&pid).is_some_and(|p| p.at_exec) || !t.standing.contains_key(&pid) {
+    let p = t.procs.get_mut(&pid).filter(|p| p.stands_at_exec());
+    let Some(p) = p else {
         return false;
-    }
+    };
     // A forced SIGTRAP that is ignored or blocked would be so no more. KERNEL: force_sig_info_to_task.
     let trap = bit(libc::SIGTRAP);
     if !status::read(pid).is_ok_and(|s| (s.ignored | s.blocked) & trap == 0) {
@@ -60,11 +66,11 @@ fn begin(t: &mut Tree, pid: Pid, done: Sender<Loaded>) -> bool {
     if trace::set_break(pid, Some(entry)).is_err() {
         return false;
     }
-    t.loading.insert(pid, Loading { done, late: false });
-    let stands = t.standing.remove(&pid).and_then(Halted::deliver);
+    let stands = p.take_standing().and_then(Halted::deliver);
+    p.begin_loading(Loading { done, late: false });
     let runs = stands.is_some_and(|(thread, sig)| trace::resume(thread, sig).is_ok());
     if !runs {
-        t.loading.remove(&pid);
+        p.end_loading();
     }
     true
 }
@@ -85,7 +91,8 @@ fn arrived(tid: Tid) -> bool {
 /// A stop of a program that is loading. Returns the thread when it is an ordinary one.
 pub fn entry_stopped(t: &mut Tree, thread: Stopped, stop: Stop) -> Option<Stopped> {
     let tid = thread.tid();
-    let Some(late) = t.loading.get(&tid).map(|l| l.late) else {
+    let loading = t.procs.get_mut(&tid).and_then(Process::loading);
+    let Some(late) = loading.map(|l| l.late) else {
         return Some(thread);
     };
     let there = matches!(stop, Stop::Signal(libc::SIGTRAP))
@@ -98,19 +105,17 @@ pub fn entry_stopped(t: &mut Tree, thread: Stopped, stop: Stop) -> Option<Stoppe
         let _ = trace::resume(thread, 0);
         return None;
     }
-    let Some(l) = t.loading.remove(&tid) else {
+    let Some(l) = t.procs.get_mut(&tid).and_then(Process::end_loading) else {
         return Some(thread);
     };
     let _ = trace::set_break(tid, None);
     let signal = None;
-    t.keep_standing(vec![Halted { thread, signal }]);
+    t.keep_standing(tid, [Halted { thread, signal }]);
     let alone = status::threads(tid).is_ok_and(|t| t.len() == 1);
-    let loaded = if there && alone {
-        Loaded::Stands
-    } else {
-        let_go(t, tid);
-        Loaded::Runs
-    };
-    let _ = l.done.send(loaded);
+    if there && alone && l.done.send(Loaded::Stands).is_ok() {
+        return None;
+    }
+    let_go(t, tid);
+    let _ = l.done.send(Loaded::Runs);
     None
 }

@@ -41,11 +41,11 @@ pub fn release_hold(keep: &Keep, pid: Pid) {
 
 /// The user placed it where it is, with the processes that share memory with it.
 pub fn mark_placed(keep: &Keep, pid: Pid) {
-    to_all(keep, &sharers_of(pid), |p| p.placed_by_user = true);
+    to_all(keep, &sharers_of(pid), |p| p.pins.place_by_hand());
 }
 
 fn set(keep: &Keep, all: &[Pid], tied: bool) {
-    to_all(keep, all, move |p| p.held_for_debugger = tied);
+    to_all(keep, all, move |p| p.pins.hold_for_debugger(tied));
 }
 
 fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Process) + Send + 'static) {
@@ -62,8 +62,8 @@ fn to_all(keep: &Keep, all: &[Pid], so: impl Fn(&mut Process) + Send + 'static) 
 /// Neither a storm nor `--on` moves a process that is held, or was placed by the user.
 pub fn refuses_move(keep: &Keep, pid: Pid, storm: bool) -> Result<()> {
     let why = move |t: &mut Tree| match t.procs.get(&pid)? {
-        p if p.held_for_debugger => Some(HOLD),
-        p if storm && p.placed_by_user => Some(PUT),
+        p if p.pins.for_debugger() => Some(HOLD),
+        p if storm && p.pins.by_hand() => Some(PUT),
         _ => None,
     };
     match keep.tracer.run(why).flatten() {

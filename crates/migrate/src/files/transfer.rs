@@ -1,6 +1,6 @@
 //! Transfers the mapped files that a target lacks.
 //!
-//! From: `migrate/src/source.rs`, at the offer. Next: `migrate/src/target.rs`.
+//! From: `migrate/src/source/mod.rs`, at the offer. Next: `migrate/src/target.rs`.
 
 use super::content_match::{Like, SIZES};
 use crate::image::{Area, files_of};

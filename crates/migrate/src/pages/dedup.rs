@@ -1,6 +1,6 @@
 //! Selects the pages of a block that must travel: not zero pages, not copies of a page sent before.
 //!
-//! From: `migrate/src/source.rs`. Next: `writer.rs`, through the frames of `wire/src/pages.rs`.
+//! From: `migrate/src/source/mod.rs`. Next: `writer.rs`, through the frames of `wire/src/pages.rs`.
 
 use super::compression::Pace;
 use crate::Result;

@@ -1,6 +1,6 @@
 //! Which pages to send, and when again: the source's records of one process's memory.
 //!
-//! From: `migrate/src/source.rs`. Writes are tracked by userfaultfd (see `tracee/src/pages.rs`). Only memory that holds pages is
+//! From: `migrate/src/source/mod.rs`. Writes are tracked by userfaultfd (see `tracee/src/pages.rs`). Only memory that holds pages is
 //! tracked: a heap reserved and never touched costs neither marks in the page tables nor bytes on the link.
 
 use crate::image::areas::{self, Survey};
@@ -39,7 +39,8 @@ pub struct Rest {
 }
 
 impl Watch {
-    /// Begins to track `mappings`, which are adjacent, and passes what they hold to `send`. `writes`: see `source.rs`.
+    /// Begins to track `mappings`, which are adjacent, and passes what they hold to `send`. `writes`: see
+    /// `source/precopy.rs`.
     pub fn begin(
         &mut self,
         kernel: (&Pagemap, &Uffd, &RwLock<()>),

@@ -1,6 +1,7 @@
 //! Pages of memory: which were written, how they are packed for the link, and how a target writes them.
 //!
-//! It never speaks to the other node: `migrate/src/source.rs` and `migrate/src/target.rs` do. Start at `dirty.rs`, then `dedup.rs`.
+//! It never speaks to the other node: `migrate/src/source/mod.rs` and `migrate/src/target.rs` do. Start at
+//! `dirty.rs`, then `dedup.rs`.
 
 mod compression;
 mod dedup;

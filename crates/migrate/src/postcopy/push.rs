@@ -1,12 +1,13 @@
 //! The source after the flip: sends pages that the program waits for first, and all others in between.
 //!
-//! From: `migrate/src/source.rs`. Facing it: `fetch.rs`.
+//! From: `migrate/src/source/mod.rs`. Facing it: `fetch.rs`.
 //!
 //! The background sweep gets its share however many pages are requested, and stays at most [`WINDOW`] ahead of the
 //! target, so that requested pages do not queue after it.
 
 use crate::failpoint::point;
 use crate::pages::Unsent;
+use crate::phase::Failpoint;
 use crate::source::Job;
 use crate::{Local, MigrateError, Result};
 use armento_tracee::PAGE;
@@ -155,7 +156,7 @@ impl<R: Read + Send, W: Write> Job<'_, R, W> {
                 write_frame(self.w, bulk::LAST, &[])?;
                 return Ok(());
             }
-            point("source.sweeping");
+            point(Failpoint::SourceSweeping);
             sent += self.now(&runs)?;
         }
     }

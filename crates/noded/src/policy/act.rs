@@ -1,6 +1,6 @@
 //! Carrying out what was decided.
 //!
-//! From: `balance/src/decide.rs`. Next: `migrate/src/source.rs` (the keeper moves the process).
+//! From: `balance/src/decide.rs`. Next: `migrate/src/source/mod.rs` (the keeper moves the process).
 
 use crate::keepers::{Decided, needs};
 use crate::state::{Core, Node};

@@ -1,0 +1,73 @@
+//! Looks at one descriptor.
+//!
+//! From: `keeper/src/deputy/wait_loop.rs`, for a call whose host asked. Next: the host's table of descriptors
+//! (`host/src/state/descriptors.rs`).
+
+use super::quota::has_quota;
+use crate::sys;
+use armento_model::Pid;
+use armento_tracee::sys as tsys;
+use armento_wire::talk::POSTS_MARGIN;
+use std::fs::File;
+use std::io::Seek;
+use std::os::unix::fs::MetadataExt;
+
+/// File systems of this machine alone, whose files change only through its own kernel: statfs(2).
+const LOCAL: [i64; 6] = [
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // xfs
+    0x9123_683e, // btrfs
+    0x0102_1994, // tmpfs
+    0x794c_7630, // overlayfs
+    0xf2f5_2010, // f2fs
+];
+
+/// Bytes that may be posted to one descriptor while a permission holds. A tenth of the margin: ten writers of one tree
+/// stay within it.
+const GRANT: u64 = POSTS_MARGIN / 10;
+
+/// Offset up to which no file system of [`LOCAL`] fails with EFBIG. KERNEL: ext4(5): 16 TiB with blocks of 4 KiB, 4 TiB
+/// with blocks of 1 KiB; 2 TiB without extents.
+const SIZE_MAX: u64 = 1 << 40;
+
+/// Flags of a description whose writes are on the disk when they return, or that wants aligned memory.
+const SLOW: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT | libc::O_PATH;
+
+/// A descriptor of a regular file on a local file system. Its close cannot fail.
+pub struct Facts {
+    /// So many bytes may be posted to it now; 0 if writes have to be waited for.
+    pub writes: u64,
+}
+
+/// `None`: it is another kind of file, or its file system could answer a close with an error.
+pub fn facts(pid: Pid, fd: i32) -> Option<Facts> {
+    let file = File::from(tsys::steal_fd(pid, fd).ok()?);
+    let m = file.metadata().ok().filter(|m| m.is_file())?;
+    let fs = sys::space(&file).filter(|fs| is_local(fs.magic))?;
+    let writes = match may_post(pid, file, &m, &fs) {
+        true => GRANT,
+        false => 0,
+    };
+    Some(Facts { writes })
+}
+
+pub fn is_local(magic: i64) -> bool {
+    LOCAL.contains(&magic)
+}
+
+/// Whether nothing but the disk itself can make a write fail, or end it early, or make it wait for the disk.
+fn may_post(pid: Pid, mut file: File, m: &std::fs::Metadata, fs: &sys::Space) -> bool {
+    let Some(flags) = sys::status_flags(&file) else {
+        return false;
+    };
+    let writable = [libc::O_WRONLY, libc::O_RDWR].contains(&(flags & libc::O_ACCMODE));
+    if !writable || flags & SLOW != 0 || fs.synchronous || fs.free < POSTS_MARGIN {
+        return false;
+    }
+    let at = file.stream_position().unwrap_or(u64::MAX);
+    at.max(m.size()) < SIZE_MAX
+        && !sys::is_synchronous(&file)
+        && !sys::may_be_sealed(&file)
+        && tsys::limit(pid, libc::RLIMIT_FSIZE).is_some_and(|(soft, _)| soft == libc::RLIM_INFINITY)
+        && !has_quota(m.dev())
+}

@@ -1,0 +1,347 @@
+//! Which directories a host knows, and what has become of them.
+
+use super::directory::Directory;
+use super::sys;
+use crate::sync::lock;
+use armento_model::Pid;
+use armento_tracee::sys as tsys;
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Directories that a host knows at once. Each costs a system call at every message to it.
+const KNOWN_MAX: usize = 256;
+/// … and all of them together have so many bytes of names.
+const BYTES_MAX: usize = 4 << 20;
+/// How long a host knows a directory without asking again.
+const KNOWN_FOR: Duration = Duration::from_secs(2);
+/// Requests that wait; more are dropped, and made again by the next call.
+const REQUESTS_MAX: usize = 64;
+
+/// struct inotify_event: watch i32, mask u32, cookie u32, length u32, name. KERNEL: inotify(7).
+const EVENT: usize = 16;
+
+/// A program asked for a name that was missing, or was no link: its host may want to know the directories on the way.
+pub struct Request {
+    pub pid: Pid,
+    /// The call's number.
+    pub seq: u32,
+    pub path: Vec<u8>,
+}
+
+/// What a host must not rely on any more: what lies at or below these paths.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    All,
+    Below(Vec<Vec<u8>>),
+}
+
+pub struct Names {
+    /// The host knows some directory.
+    some: AtomicBool,
+    st: Mutex<State>,
+    requests: Mutex<VecDeque<Request>>,
+    /// Readable when there are requests; made with the thread that serves them.
+    wake: OnceLock<OwnedFd>,
+}
+
+#[derive(Default)]
+struct State {
+    inotify: Option<OwnedFd>,
+    mountinfo: Option<File>,
+    /// By the number of their watch: one directory may have several paths.
+    known: HashMap<i32, Known>,
+}
+
+struct Known {
+    directory: Directory,
+    paths: Vec<Vec<u8>>,
+    bytes: usize,
+    until: Instant,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Names {
+            some: AtomicBool::new(false),
+            st: Mutex::default(),
+            requests: Mutex::default(),
+            wake: OnceLock::new(),
+        }
+    }
+}
+
+impl Names {
+    /// Whether the caller is to start the thread that serves requests: once.
+    pub fn unserved(&self) -> bool {
+        match self.wake.get() {
+            Some(_) => false,
+            None => tsys::eventfd().is_ok_and(|fd| self.wake.set(fd).is_ok()),
+        }
+    }
+
+    pub fn request(&self, r: Request) {
+        let Some(wake) = self.wake.get() else { return };
+        let mut all = lock(&self.requests);
+        // One that is dropped is made again by the next call.
+        if all.len() < REQUESTS_MAX {
+            all.push_back(r);
+            drop(all);
+            tsys::poke(wake.as_raw_fd());
+        }
+    }
+
+    pub fn next_request(&self) -> Option<Request> {
+        lock(&self.requests).pop_front()
+    }
+
+    /// Waits for a request or for a change in a known directory, at most so long.
+    pub fn wait(&self, limit: Duration) {
+        let inotify = lock(&self.st)
+            .inotify
+            .as_ref()
+            .and_then(|i| i.try_clone().ok());
+        let Some(wake) = self.wake.get() else { return };
+        let mut fds = vec![wake.as_raw_fd()];
+        fds.extend(inotify.as_ref().map(AsRawFd::as_raw_fd));
+        let ready = tsys::poll_in(&fds, limit.as_millis() as i32);
+        if ready.first() == Some(&true) {
+            tsys::drain(wake.as_raw_fd());
+        }
+    }
+
+    pub fn knows_some(&self) -> bool {
+        self.some.load(Ordering::SeqCst)
+    }
+
+    /// Before a message to the host is sent: `tell` sends what it must forget first. What the message says may be later
+    /// than that, but not earlier.
+    pub fn settle(&self, tell: impl FnOnce(Forgotten)) {
+        if self.knows_some() {
+            let mut st = lock(&self.st);
+            st.known.values().for_each(|k| k.directory.settle());
+            self.drain(&mut st, tell);
+        }
+    }
+
+    /// The same without waiting for changes that are being made; and what is known for long is forgotten.
+    pub fn look(&self, now: Instant, tell: impl FnOnce(Forgotten)) {
+        let mut st = lock(&self.st);
+        st.expire(now);
+        self.drain(&mut st, tell);
+    }
+
+    fn drain(&self, st: &mut MutexGuard<'_, State>, tell: impl FnOnce(Forgotten)) {
+        if let Some(forgotten) = st.forgotten() {
+            // Under the lock: another thread's message must not pass it.
+            tell(forgotten);
+        }
+        self.some.store(!st.known.is_empty(), Ordering::SeqCst);
+    }
+
+    /// Whether the host knows the directory at this path.
+    pub fn has(&self, path: &[u8]) -> bool {
+        let st = lock(&self.st);
+        st.known.values().any(|k| k.paths.iter().any(|p| p == path))
+    }
+
+    /// Watches a directory, reads it, and has `tell` send its entries to the host. False: it cannot be known.
+    pub fn learn(&self, path: &[u8], d: Directory, tell: impl FnOnce(&Directory, Vec<u8>)) -> bool {
+        let mut st = lock(&self.st);
+        if st.known.len() >= KNOWN_MAX || st.prepare().is_none() {
+            return false;
+        }
+        let Some(inotify) = &st.inotify else {
+            return false;
+        };
+        let Ok(wd) = sys::watch(inotify, &d.file) else {
+            return false;
+        };
+        // Before it is read: a change meanwhile is told afterwards.
+        self.some.store(true, Ordering::SeqCst);
+        let room = BYTES_MAX - st.known.values().map(|k| k.bytes).sum::<usize>();
+        let Some(names) = d.read().ok().flatten().filter(|n| n.len() <= room) else {
+            if !st.known.contains_key(&wd) {
+                st.unwatch(wd);
+            }
+            self.some.store(!st.known.is_empty(), Ordering::SeqCst);
+            return false;
+        };
+        let bytes = names.len();
+        tell(&d, names);
+        let k = st.known.entry(wd).or_insert_with(|| Known {
+            directory: d,
+            paths: Vec::new(),
+            bytes,
+            until: Instant::now(),
+        });
+        k.paths.push(path.to_vec());
+        k.until = Instant::now() + KNOWN_FOR;
+        true
+    }
+}
+
+impl State {
+    fn prepare(&mut self) -> Option<()> {
+        if self.inotify.is_none() {
+            let mountinfo = File::open("/proc/self/mountinfo").ok()?;
+            sys::mounts_changed(&mountinfo);
+            self.inotify = Some(sys::inotify().ok()?);
+            self.mountinfo = Some(mountinfo);
+        }
+        Some(())
+    }
+
+    fn unwatch(&self, wd: i32) {
+        if let Some(inotify) = &self.inotify {
+            sys::unwatch(inotify, wd);
+        }
+    }
+
+    fn forget_all(&mut self) -> Option<Forgotten> {
+        let all = std::mem::take(&mut self.known);
+        all.keys().for_each(|wd| self.unwatch(*wd));
+        (!all.is_empty()).then_some(Forgotten::All)
+    }
+
+    /// Ends what is known for long; told with the next [`State::forgotten`], by an event of their own.
+    fn expire(&mut self, now: Instant) {
+        let old: Vec<i32> = self
+            .known
+            .iter()
+            .filter(|(_, k)| k.until <= now)
+            .map(|(wd, _)| *wd)
+            .collect();
+        // KERNEL: IN_IGNORED follows.
+        old.iter().for_each(|wd| self.unwatch(*wd));
+    }
+
+    /// Takes the events that wait.
+    fn forgotten(&mut self) -> Option<Forgotten> {
+        let changed = self.mountinfo.as_ref().is_some_and(sys::mounts_changed);
+        if changed {
+            return self.forget_all();
+        }
+        let mut paths = Vec::new();
+        while let Some(inotify) = &self.inotify
+            && sys::waiting(inotify) > 0
+        {
+            let mut buf = vec![0u8; 16 << 10];
+            let Some(n) = sys::read_events(inotify, &mut buf) else {
+                break;
+            };
+            for (wd, mask) in events(&buf[..n]) {
+                if mask & libc::IN_Q_OVERFLOW != 0 {
+                    return self.forget_all();
+                }
+                if let Some(k) = self.known.remove(&wd) {
+                    self.unwatch(wd);
+                    paths.extend(k.paths);
+                }
+            }
+        }
+        if paths.is_empty() {
+            return None;
+        }
+        // What lies below may be another directory from now on.
+        let below: Vec<i32> = self
+            .known
+            .iter()
+            .filter(|(_, k)| {
+                k.paths
+                    .iter()
+                    .any(|p| paths.iter().any(|top| is_below(p, top)))
+            })
+            .map(|(wd, _)| *wd)
+            .collect();
+        for wd in below {
+            if let Some(k) = self.known.remove(&wd) {
+                self.unwatch(wd);
+                paths.extend(k.paths);
+            }
+        }
+        Some(Forgotten::Below(paths))
+    }
+}
+
+/// Whether `path` is `top` or lies below it.
+fn is_below(path: &[u8], top: &[u8]) -> bool {
+    top == b"/"
+        || path
+            .strip_prefix(top)
+            .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+/// Watch and mask of each event. The attributes of an entry do not matter, those of the directory do: its event has no
+/// name.
+fn events(buf: &[u8]) -> Vec<(i32, u32)> {
+    let (mut all, mut at) = (Vec::new(), 0);
+    while let Some(e) = buf.get(at..at + EVENT) {
+        let word = |i: usize| u32::from_ne_bytes([e[i], e[i + 1], e[i + 2], e[i + 3]]);
+        let (wd, mask, len) = (word(0) as i32, word(4), word(12) as usize);
+        let of_entry = mask & libc::IN_ATTRIB != 0 && len > 0;
+        if !of_entry {
+            all.push((wd, mask));
+        }
+        at += EVENT + len;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::directory::open;
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::{Path, PathBuf};
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("armento-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(dir.join("a/b")).expect("made");
+        dir.canonicalize().expect("it is there")
+    }
+
+    fn learn(n: &Names, path: &Path) -> bool {
+        let path = path.as_os_str().as_bytes();
+        open(path).is_some_and(|d| n.learn(path, d, |_, _| {}))
+    }
+
+    fn told(n: &Names) -> Option<Forgotten> {
+        let mut told = None;
+        n.settle(|f| told = Some(f));
+        told
+    }
+
+    #[test]
+    fn a_change_is_told_before_the_next_message_and_once() {
+        let dir = scratch("known");
+        let n = Names::default();
+        if !learn(&n, &dir) {
+            return;
+        }
+        assert!(learn(&n, &dir.join("a")) && learn(&n, &dir.join("a/b")));
+        assert_eq!(told(&n), None);
+        std::fs::write(dir.join("a/new"), "").expect("written");
+        let Some(Forgotten::Below(mut paths)) = told(&n) else {
+            panic!("it was not told");
+        };
+        paths.sort();
+        let path = |p: &str| dir.join(p).as_os_str().as_bytes().to_vec();
+        assert_eq!(paths, [path("a"), path("a/b")]);
+        assert_eq!(told(&n), None);
+        assert!(n.has(dir.as_os_str().as_bytes()) && !n.has(&path("a")));
+        n.look(Instant::now() + KNOWN_FOR * 2, |_| {});
+        assert!(!n.knows_some(), "nothing is known for ever");
+        std::fs::remove_dir_all(dir).expect("removed");
+    }
+
+    #[test]
+    fn paths_below_are_told_apart_from_longer_names() {
+        assert!(is_below(b"/a/b", b"/a") && is_below(b"/a", b"/a") && is_below(b"/x", b"/"));
+        assert!(!is_below(b"/ab", b"/a") && !is_below(b"/a", b"/a/b"));
+    }
+}

@@ -1,0 +1,12 @@
+//! Directories that a host knows: their entries, as long as nothing in them changes.
+//!
+//! Each is watched by inotify(7) from before it was read. A change is sent to the host ahead of whatever the keeper sends it
+//! next. It decides nothing about paths: `keeper/src/calls/names.rs` says which directories a host needs. Start at
+//! `known.rs`.
+
+mod directory;
+mod known;
+mod sys;
+
+pub(crate) use directory::{Directory, open};
+pub(crate) use known::{Forgotten, Names, Request};
