@@ -1,6 +1,6 @@
 /* clone and clone3 below the C library: shared and copied descriptors and working directory, exit signals other
- * than SIGCHLD or none, CLONE_PARENT, tids written and cleared, shared memory until exec, CLONE_CLEAR_SIGHAND,
- * errors of wrong flags and sizes. About 0.7 s. */
+ * than SIGCHLD or none, CLONE_PARENT, tids written and cleared, shared memory until exec, a thread whose caller waits
+ * for its end, CLONE_CLEAR_SIGHAND, errors of wrong flags and sizes. About 0.8 s. */
 #include "show.h"
 #include <linux/futex.h>
 #include <linux/sched.h>
@@ -38,6 +38,15 @@ static int beside(void *arg)
     close(60);
     chdir("/");
     return *word;
+}
+
+static int thread_beside(void *arg)
+{
+    int *word = arg;
+    rest(65);
+    *word += 5;
+    syscall(SYS_exit, 0);
+    return 0;
 }
 
 int main(void)
@@ -139,6 +148,11 @@ int main(void)
     say_status("beside", status);
     base = strrchr(getcwd(here, sizeof here), '/');
     say("shared %d fd 60 %s still elsewhere %d", shared, fcntl(60, F_GETFD) < 0 ? "closed" : "open", strlen(base) > 1);
+
+    /* A thread, for whose end its caller waits as with vfork. */
+    int thread = CLONE_VM | CLONE_VFORK | CLONE_THREAD | CLONE_SIGHAND | CLONE_FS | CLONE_FILES;
+    HOLDS(clone(thread_beside, stack + 65536, thread, &shared) > 0);
+    say("shared %d after the thread", shared);
     for (int i = 0; i < 10; i++) {
         child = copy(i % 2 ? CLONE_FILES : 0, i % 3 ? SIGCHLD : 0, NULL, NULL);
         if (!child) {

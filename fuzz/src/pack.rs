@@ -1,6 +1,7 @@
 //! A call of a body packed for its deputy, sent over the wire, and its answer written back into the body's memory.
 
 use armento_abi::{Fault, Mem, NR_LIMIT, Packed, Plan, out_len, sends, unpack};
+use armento_model::HomeTid;
 use armento_wire::call::{Call, call_head, decode_call};
 
 /// Start of the body's memory; addresses in an input count from here when their top bit is set.
@@ -84,7 +85,7 @@ pub fn pack(data: &[u8]) {
 /// Home must accept every call that a host packs, whatever the program's arguments.
 fn travel(packed: &Packed) {
     let call = Call {
-        tid: 1,
+        tid: HomeTid::of_home(1),
         seq: 2,
         flags: 0,
         mask: 3,

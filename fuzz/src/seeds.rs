@@ -10,7 +10,7 @@ use armento_migrate::image::area::{Flags, GROWS, NO_RESERVE};
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::image::vdso::Vdso;
 use armento_migrate::image::{Accept, Area, Head, Kind, Layout, Mm, State, ThreadState};
-use armento_model::{CpuTime, ENGINE_VERSION, Hint, NodeName, Stay, TreeId};
+use armento_model::{CpuTime, ENGINE_VERSION, Hint, HomePid, HomeTid, NodeName, Stay, TreeId};
 use armento_noded::peer::{AdmitAsk, PeerAnswer, PeerAsk, Question, Replied, Reply};
 use armento_wire::call::{CALL, Call, REPLY, call_head, reply_head};
 use armento_wire::codec::{Codec, Shrink};
@@ -84,7 +84,7 @@ fn calls() -> Vec<Seed> {
     ];
     let one = |(name, packed): (&str, Packed)| {
         let c = Call {
-            tid: 812,
+            tid: HomeTid::of_home(812),
             seq: 7,
             flags: 1,
             mask: 0x4000,
@@ -98,7 +98,7 @@ fn calls() -> Vec<Seed> {
         ]
     };
     let mut all: Vec<Seed> = list.into_iter().flat_map(one).collect();
-    let reply = [&reply_head(812, 7, 5)[..], b"bytes"].concat();
+    let reply = [&reply_head(HomeTid::of_home(812), 7, 5)[..], b"bytes"].concat();
     all.push(seed("call", "reply", reply.clone()));
     all.push(seed("frames", "reply", frame(REPLY, &reply)));
     all
@@ -120,7 +120,7 @@ fn talk() -> Vec<Seed> {
         purpose: Purpose::Bring(3),
         monotonic_ns: 1 << 40,
     };
-    let (pid, tid) = (812, 813);
+    let (pid, tid) = (HomePid::of_home(812), HomeTid::of_home(813));
     let home = [
         ToHome::Fork {
             tid,
@@ -141,7 +141,7 @@ fn talk() -> Vec<Seed> {
             tid,
             stay: Stay::Busy,
             why: "io_uring_setup".into(),
-            about: Some(1),
+            about: Some(HomePid::of_home(1)),
         },
         ToHome::Map {
             tid,
@@ -314,8 +314,8 @@ fn image() -> Vec<Seed> {
     };
     let head = Head {
         engine: ENGINE_VERSION,
-        pid: 812,
-        tids: vec![812, 813],
+        pid: HomePid::of_home(812),
+        tids: vec![HomeTid::of_home(812), HomeTid::of_home(813)],
         command: "perl -e 1".into(),
         areas: areas(),
         brings: vec![ObjectId { dev: 1, ino: 9 }],
@@ -347,7 +347,7 @@ fn image() -> Vec<Seed> {
     fewer.areas.remove(1);
     fewer.areas[0].prot = 1;
     let thread = ThreadState {
-        tid: 812,
+        tid: HomeTid::of_home(812),
         regs: (0..27).collect(),
         xstate: vec![1; 16],
         robust: (0x60_0000, 24),
@@ -362,7 +362,7 @@ fn image() -> Vec<Seed> {
         actions: vec![[1, 0, 0, 0]; 64],
         mm,
         zeros: vec![(0x60_3000, 0x60_4000)],
-        pending: vec![(Some(812), Signal(vec![3; 128]))],
+        pending: vec![(Some(HomeTid::of_home(812)), Signal(vec![3; 128]))],
         overruns: vec![(1, 2)],
         itimers: Default::default(),
         signalfds: 0,
@@ -479,7 +479,7 @@ fn control() -> Vec<Seed> {
     }
     let admit = AdmitAsk {
         tree: TreeId(1),
-        pid: 5,
+        pid: HomePid::of_home(5),
         uid: 1000,
         need_kib: 1 << 20,
         engine: ENGINE_VERSION,

@@ -4,7 +4,7 @@ use crate::Proc;
 use crate::rotation::Share;
 use crate::view::DEMAND_FULL;
 use armento_gossip::{CpuSet, STANDARD_SPEED, Tick};
-use armento_model::{Hint, NodeName, Pid, Stay};
+use armento_model::{Hint, HomePid, NodeName, Pid, Stay};
 
 /// A placed program that was never reported is given up after this: when two dozen keepers start at once on a quarter
 /// of a processor, it takes seconds until they first report, and they queue for their start (`departures.rs`).
@@ -56,7 +56,7 @@ pub struct Seen {
 #[derive(Clone, Debug)]
 pub struct Guest {
     pub home: NodeName,
-    pub pid: Pid,
+    pub pid: HomePid,
     pub threads: u32,
     pub busy_percent: u8,
 }

@@ -15,7 +15,7 @@ use crate::view::DEMAND_FULL;
 use crate::windowed_min::Steady;
 use crate::{Flight, Fresh, Guest, Move, Policy, Seen, View};
 use armento_gossip::Tick;
-use armento_model::{NodeName, Pid, Stay};
+use armento_model::{HomePid, NodeName, Pid, Stay};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// A move without a reported end is given up after this: longer than the 30 s after which home declares a host dead.
@@ -48,7 +48,7 @@ struct Freed {
 #[derive(Clone, Debug)]
 struct Expected {
     home: NodeName,
-    pid: Pid,
+    pid: HomePid,
     need_kib: u64,
     since: Tick,
 }
@@ -72,7 +72,7 @@ pub struct Ledger {
     accounts: BTreeMap<Pid, Account>,
     flights: BTreeMap<Pid, Flight>,
     ours: Sums,
-    visitors: BTreeMap<(NodeName, Pid), Visitor>,
+    visitors: BTreeMap<(NodeName, HomePid), Visitor>,
     expected: Vec<Expected>,
     /// Oldest first.
     freed: VecDeque<Freed>,
@@ -269,7 +269,7 @@ impl Ledger {
     }
 
     /// A guest was admitted and will arrive.
-    pub fn expect(&mut self, home: &NodeName, pid: Pid, rss_kib: u64, now: Tick) {
+    pub fn expect(&mut self, home: &NodeName, pid: HomePid, rss_kib: u64, now: Tick) {
         self.unexpect(home, pid);
         if self.expected.len() < FLIGHTS_MAX && !self.visitors.contains_key(&(home.clone(), pid)) {
             let need_kib = need_kib(rss_kib);
@@ -283,7 +283,7 @@ impl Ledger {
     }
 
     /// An admitted guest will not arrive.
-    pub fn unexpect(&mut self, home: &NodeName, pid: Pid) {
+    pub fn unexpect(&mut self, home: &NodeName, pid: HomePid) {
         self.expected.retain(|e| e.home != *home || e.pid != pid);
     }
 

@@ -4,7 +4,7 @@ use armento_balance::{
     Cause, Fresh, Grounds, Guest, Kind, Ledger, Move, Policy, Seen, View, decide, place,
 };
 use armento_gossip::{Entry, Known, Tick};
-use armento_model::{NodeName, Stay, Users};
+use armento_model::{HomePid, NodeName, Stay, Users};
 
 fn name(text: &str) -> NodeName {
     text.parse().unwrap()
@@ -30,7 +30,7 @@ fn seen(pid: i32, place: &str) -> Seen {
 fn guest(home: &str, pid: i32, runnable: bool) -> Guest {
     Guest {
         home: name(home),
-        pid,
+        pid: HomePid::of_home(pid),
         threads: 1,
         busy_percent: if runnable { 100 } else { 0 },
     }
@@ -204,8 +204,8 @@ fn refused_moves_are_retried_ever_more_slowly() {
 #[test]
 fn guests_and_admitted_guests_count_as_work() {
     let mut ledger = Ledger::new(name("n1"));
-    ledger.expect(&name("n2"), 7, 10_000, Tick(1000));
-    ledger.expect(&name("n2"), 7, 10_000, Tick(1000));
+    ledger.expect(&name("n2"), HomePid::of_home(7), 10_000, Tick(1000));
+    ledger.expect(&name("n2"), HomePid::of_home(7), 10_000, Tick(1000));
     assert_eq!(ledger.load(), 100);
     let own = view(&mut ledger, known("n2", 0, 0), Tick(1000)).nodes[0].clone();
     assert_eq!((own.others, own.taken_kib > 10_000), (100, true));
@@ -217,10 +217,10 @@ fn guests_and_admitted_guests_count_as_work() {
     );
     ledger.guests(&[], Tick(2000));
     assert_eq!(ledger.load(), 0);
-    ledger.expect(&name("n2"), 8, 10_000, Tick(2000));
-    ledger.unexpect(&name("n2"), 8);
+    ledger.expect(&name("n2"), HomePid::of_home(8), 10_000, Tick(2000));
+    ledger.unexpect(&name("n2"), HomePid::of_home(8));
     assert_eq!(ledger.load(), 0, "it will not come");
-    ledger.expect(&name("n2"), 9, 10_000, Tick(2000));
+    ledger.expect(&name("n2"), HomePid::of_home(9), 10_000, Tick(2000));
     ledger.sampled(0, Tick(7_001));
     assert_eq!(ledger.load(), 0, "it never came");
 }

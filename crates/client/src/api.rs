@@ -9,7 +9,7 @@
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
-use armento_model::{Hint, NodeName, Pid, Stay, Tid, TreeId};
+use armento_model::{Hint, HomePid, NodeName, Pid, Stay, Tid, TreeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -615,7 +615,7 @@ pub struct ProcInfo {
 /// One guest, from its host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GuestInfo {
-    pub pid: Pid,
+    pub pid: HomePid,
     pub tree: TreeId,
     pub home: NodeName,
     pub command: String,

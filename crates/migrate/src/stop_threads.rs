@@ -1,12 +1,13 @@
 //! Stops every thread of a process and keeps it stopped.
 
-use crate::image::{masked, thread};
+use crate::image::masked::{self, Led};
+use crate::image::thread;
 use crate::{MigrateError, Result};
 use armento_abi::sends;
 use armento_model::{Pid, Stay, Tid};
 use armento_tracee::status::ProcStatus;
 use armento_tracee::sys::SigInfo;
-use armento_tracee::trace::{self, Status, Stop, TURN_MAX, TraceError};
+use armento_tracee::trace::{self, Status, Stop, Stopped, TURN_MAX, TraceError};
 use armento_tracee::{blocking, call, read_minimum, status, timers, yama};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,35 +28,43 @@ pub fn without_effect(s: &ProcStatus) -> u64 {
 }
 
 /// A thread in a ptrace stop.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Halted {
-    pub tid: Tid,
+    pub thread: Stopped,
     /// It stopped at this signal, which has not been delivered yet.
     pub signal: Option<(i32, SigInfo)>,
 }
 
 impl Halted {
-    /// Returns the signal with which to resume it. It is at the entry of its call then, if that waits with a mask of
-    /// its own, or in a group stop. Injected calls in between have made the stop lose its signal.
-    pub fn deliver(&self) -> i32 {
+    pub fn tid(&self) -> Tid {
+        self.thread.tid()
+    }
+
+    /// Returns the thread with the signal with which to resume it, unless it died. It is at the entry of its call then,
+    /// if that waits with a mask of its own, or in a group stop. Injected calls in between have made the stop lose its
+    /// signal.
+    pub fn deliver(self) -> Option<(Stopped, i32)> {
         let Some((sig, info)) = self.signal else {
-            return match masked::lead(self.tid) {
-                Some(Status::Stopped(Stop::Signal(sig))) => sig,
-                _ => 0,
+            return match masked::lead(self.thread) {
+                Led::Still(thread) => Some((thread, 0)),
+                Led::At(Some(Status::Stopped(thread, Stop::Signal(sig)))) => Some((thread, sig)),
+                Led::At(Some(Status::Stopped(thread, _))) => Some((thread, 0)),
+                Led::At(_) => None,
             };
         };
-        let _ = trace::set_siginfo(self.tid, &info);
-        masked::deliver_before(self.tid, sig);
-        sig
+        let _ = trace::set_siginfo(self.tid(), &info);
+        masked::deliver_before(self.tid(), sig);
+        Some((self.thread, sig))
     }
 
     /// Resumes it with `resume`; one in a group stop remains stopped, and its end is reported.
-    pub fn go(&self, resume: impl FnOnce(Tid, i32) -> trace::Result<()>) -> trace::Result<()> {
-        let sig = self.deliver();
-        if trace::in_group_stop(self.tid) {
-            trace::listen(self.tid)
+    pub fn go(self, resume: impl FnOnce(Stopped, i32) -> trace::Result<()>) -> trace::Result<()> {
+        let tid = self.tid();
+        let (thread, sig) = self.deliver().ok_or(TraceError::Gone(tid))?;
+        if trace::in_group_stop(tid) {
+            trace::listen(thread)
         } else {
-            resume(self.tid, sig)
+            resume(thread, sig)
         }
     }
 }
@@ -188,10 +197,10 @@ impl StoppedThreads {
                 .seized
                 .iter()
                 .copied()
-                .filter(|t| !self.halted.iter().any(|h| h.tid == *t))
+                .filter(|t| !self.halted.iter().any(|h| h.tid() == *t))
                 .collect();
             if running.is_empty() {
-                self.halted.sort_by_key(|h| (h.tid != self.pid, h.tid));
+                self.halted.sort_by_key(|h| (h.tid() != self.pid, h.tid()));
                 return Ok(());
             }
             running.iter().for_each(|t| drop(trace::interrupt(*t)));
@@ -203,7 +212,8 @@ impl StoppedThreads {
 
     /// Stops these seized threads first: while sleepers are stopped, the others go on.
     pub fn halt_first(&mut self, sleepers: &[InCall]) -> Result<()> {
-        let running = |t: &Tid| self.seized.contains(t) && !self.halted.iter().any(|h| h.tid == *t);
+        let running =
+            |t: &Tid| self.seized.contains(t) && !self.halted.iter().any(|h| h.tid() == *t);
         let all: Vec<Tid> = sleepers.iter().map(|c| c.tid).filter(running).collect();
         all.iter().for_each(|t| drop(trace::interrupt(*t)));
         let until = Instant::now() + TURN_MAX;
@@ -218,28 +228,27 @@ impl StoppedThreads {
     fn halt_by(&mut self, tid: Tid, until: Instant) -> Result<()> {
         loop {
             match trace::wait_for_turn(tid, STOP_MAX, until) {
-                Ok(Status::Stopped(Stop::Trap)) => {
+                Ok(Status::Stopped(thread, Stop::Trap)) => {
                     thread::settle_stopped(tid);
-                    self.halted.push(Halted { tid, signal: None });
+                    let signal = None;
+                    self.halted.push(Halted { thread, signal });
                     return Ok(());
                 }
-                Ok(Status::Stopped(Stop::Signal(sig))) => {
-                    let info = trace::siginfo(tid)?;
-                    self.halted.push(Halted {
-                        tid,
-                        signal: Some((sig, info)),
-                    });
+                Ok(Status::Stopped(thread, Stop::Signal(sig))) => {
+                    let signal = Some((sig, trace::siginfo(tid)?));
+                    self.halted.push(Halted { thread, signal });
                     return Ok(());
                 }
-                Ok(Status::Stopped(Stop::Group(_))) => {
-                    self.halted.push(Halted { tid, signal: None });
+                Ok(Status::Stopped(thread, Stop::Group(_))) => {
+                    let signal = None;
+                    self.halted.push(Halted { thread, signal });
                     return Err(MigrateError::Stays(
                         Stay::Busy,
                         "it is stopped (job control)".into(),
                     ));
                 }
                 // An exec, clone or call stop: resume it and wait for ours.
-                Ok(Status::Stopped(stop)) => self.pass_on(tid, stop)?,
+                Ok(Status::Stopped(thread, stop)) => self.pass_on(thread, stop)?,
                 Ok(Status::Continued) => {}
                 Ok(Status::Exited(_) | Status::Killed(_)) | Err(TraceError::Gone(_)) => {
                     self.seized.remove(&tid);
@@ -255,14 +264,15 @@ impl StoppedThreads {
     }
 
     /// Resumes a thread from a stop that is not ours, up to ours.
-    fn pass_on(&self, tid: Tid, stop: Stop) -> Result<()> {
+    fn pass_on(&self, thread: Stopped, stop: Stop) -> Result<()> {
+        let tid = thread.tid();
         let to_end = stop == Stop::Call && self.calls.as_ref().is_some_and(|f| f(tid));
         // KERNEL: any stop cancels an interrupt that was requested before (ptrace_stop).
         trace::interrupt(tid)?;
         if to_end {
-            trace::resume_to_call(tid, 0)?;
+            trace::resume_to_call(thread, 0)?;
         } else {
-            trace::resume(tid, 0)?;
+            trace::resume(thread, 0)?;
         }
         Ok(())
     }
@@ -284,7 +294,7 @@ impl StoppedThreads {
             .seized
             .iter()
             .copied()
-            .filter(|t| !self.halted.iter().any(|h| h.tid == *t))
+            .filter(|t| !self.halted.iter().any(|h| h.tid() == *t))
             .collect();
         for t in running {
             if trace::interrupt(t).is_ok() {
@@ -296,7 +306,10 @@ impl StoppedThreads {
     fn let_go(&mut self) {
         self.stop_seized();
         for h in std::mem::take(&mut self.halted) {
-            let _ = trace::detach(h.tid, h.deliver());
+            // One that died needs nothing.
+            if let Some((thread, sig)) = h.deliver() {
+                let _ = trace::detach(thread, sig);
+            }
         }
         self.seized.clear();
     }

@@ -5,10 +5,83 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A process by its number at home (`pid_t`).
+/// A process by its number (`pid_t`) in the kernel of the node that this code runs on; in the control API, of the node
+/// that the message is about.
 pub type Pid = i32;
-/// A thread by its number at home (`pid_t`).
+/// The same of a thread.
 pub type Tid = i32;
+
+/// Defines a number of home: it is no [`Pid`] and no [`Tid`], and becomes one by name only.
+macro_rules! number_of_home {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(i32);
+
+        impl $name {
+            /// From the number in home's kernel. Before: this code runs at home, or has the number from there.
+            pub const fn of_home(number: i32) -> $name {
+                $name(number)
+            }
+
+            /// From a number that the program has: it sees home's numbers wherever it runs.
+            pub const fn of_program(number: i32) -> $name {
+                $name(number)
+            }
+
+            /// The number in the kernel that this code runs on. Before: this code runs at home.
+            pub const fn at_home(self) -> i32 {
+                self.0
+            }
+
+            /// The number for the program's memory, registers and namespaces: never for the kernel of a host.
+            pub const fn in_program(self) -> i32 {
+                self.0
+            }
+
+            pub const fn to_le_bytes(self) -> [u8; 4] {
+                self.0.to_le_bytes()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number_of_home! {
+    /// A process by its number at home. A host's kernel has another number for its body, a [`Pid`].
+    HomePid
+}
+number_of_home! {
+    /// A thread by its number at home. A host's kernel has another number for it, a [`Tid`].
+    HomeTid
+}
+
+impl HomePid {
+    /// Its first thread, which has the same number.
+    pub const fn leader(self) -> HomeTid {
+        HomeTid(self.0)
+    }
+}
+
+impl HomeTid {
+    /// The process whose first thread it is. Before: it is one.
+    pub const fn of_leader(self) -> HomePid {
+        HomePid(self.0)
+    }
+
+    /// Whether it is the first thread of this process.
+    pub const fn leads(self, pid: HomePid) -> bool {
+        self.0 == pid.0
+    }
+}
 
 /// A node's name: 1 to 63 of `a-z 0-9 -`, first and last not `-` (RFC 1123, one label), because it is also used in
 /// certificates. Copies share the text: a farm's names are in many tables.
@@ -109,6 +182,19 @@ mod tests {
         check("a.b", false);
         check(&"x".repeat(63), true);
         check(&"x".repeat(64), false);
+    }
+
+    #[test]
+    fn numbers_of_home_are_sent_and_shown_as_plain_numbers() {
+        let (pid, tid) = (HomePid::of_home(812), HomeTid::of_program(813));
+        assert_eq!(
+            serde_json::to_string(&(pid, tid)).ok().as_deref(),
+            Some("[812,813]")
+        );
+        assert_eq!(serde_json::from_str("[812,813]").ok(), Some((pid, tid)));
+        assert_eq!(format!("{pid} {tid:>5}"), "812   813");
+        assert!(pid.leader().leads(pid) && !tid.leads(pid));
+        assert_eq!(pid.leader().of_leader(), pid);
     }
 
     #[test]

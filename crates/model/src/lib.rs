@@ -13,7 +13,7 @@ mod xsave;
 
 pub use cpu::{CpuTime, Shown};
 pub use hint::Hint;
-pub use id::{BadName, MoveId, NodeName, Pid, Tid, TreeId};
+pub use id::{BadName, HomePid, HomeTid, MoveId, NodeName, Pid, Tid, TreeId};
 pub use kernel::{KERNEL_FULL, KERNEL_MIN, kernel_version};
 pub use show::{clean, size, span};
 pub use stay::Stay;

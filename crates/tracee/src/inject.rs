@@ -12,7 +12,7 @@ use crate::call::{Call, TRAP_FLAG, aim, bit};
 use crate::region::Code;
 use crate::status;
 use crate::sys::{self, SigInfo};
-use crate::trace::{self, Regs, Result, Status, Stop, TURN_MAX, TraceError};
+use crate::trace::{self, Regs, Result, Status, Stop, Stopped, TURN_MAX, TraceError};
 use crate::trap;
 use armento_model::Tid;
 use std::sync::Arc;
@@ -101,7 +101,8 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Before: `tid` is in a ptrace stop at the user-mode boundary (not an exec event).
+    /// Before: `tid` is in a ptrace stop at the user-mode boundary (not an exec event), and its [`Stopped`] is kept until
+    /// the hold ends.
     pub fn take(tid: Tid, allowlist: Arc<dyn Allowlist>) -> Result<Hold> {
         Hold::take_known(tid, allowlist, trap::ignored(tid))
     }
@@ -136,10 +137,15 @@ impl Hold {
         self.ignores_trap
     }
 
+    /// The held thread, to let it run for a moment: [`Hold::until_trap`] or [`Hold::await_stop`] follows.
+    fn thread(&self) -> Stopped {
+        Stopped::held(self.tid)
+    }
+
     /// Makes one call at the `syscall` instruction `at` (the vDSO's, while none of our code is mapped yet).
     pub fn call_at(&mut self, at: u64, nr: i64, args: [u64; 6]) -> Result<i64> {
         trace::set_regs(self.tid, &aim(&self.regs, at, nr, args))?;
-        trace::step(self.tid, 0)?;
+        trace::step(self.thread(), 0)?;
         self.until_trap(Some(at))?;
         Ok(trace::regs(self.tid)?.rax as i64)
     }
@@ -171,7 +177,7 @@ impl Hold {
         r.r15 = code.batch;
         trace::set_regs(self.tid, &r)?;
         self.allowlist.open(self.tid, calls);
-        if let Err(e) = trace::resume(self.tid, 0) {
+        if let Err(e) = trace::resume(self.thread(), 0) {
             self.allowlist.close(self.tid);
             return Err(e);
         }
@@ -208,7 +214,7 @@ impl Hold {
     /// Runs our code, which makes these calls, to its int3.
     fn calls(&mut self, calls: &[Call]) -> Result<Option<Tid>> {
         self.allowlist.open(self.tid, calls);
-        let ran = trace::resume(self.tid, 0).and_then(|()| self.until_trap(None));
+        let ran = trace::resume(self.thread(), 0).and_then(|()| self.until_trap(None));
         self.allowlist.close(self.tid);
         ran
     }
@@ -259,8 +265,18 @@ impl Hold {
     fn until_trap(&mut self, step_from: Option<u64>) -> Result<Option<Tid>> {
         let mut child = None;
         loop {
-            match trace::wait_certain(self.tid)? {
-                Status::Stopped(Stop::Signal(libc::SIGTRAP)) => {
+            let (thread, stop) = match trace::wait_certain(self.tid)? {
+                Status::Stopped(thread, stop) => (thread, stop),
+                // Reported only without tracing.
+                Status::Continued => continue,
+                Status::Exited(_) | Status::Killed(_) => {
+                    self.armed = false;
+                    self.allowlist.close(self.tid);
+                    return Err(TraceError::Gone(self.tid));
+                }
+            };
+            match stop {
+                Stop::Signal(libc::SIGTRAP) => {
                     let info = trace::siginfo(self.tid)?;
                     match self.trap_origin(&info, step_from)? {
                         Trap::Ours => return Ok(child),
@@ -270,54 +286,51 @@ impl Hold {
                     }
                 }
                 // SIGSTOP cannot be blocked: it is sent again after the hold.
-                Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
+                Stop::Signal(libc::SIGSTOP) => self.stopped = true,
                 // Requeued, to come after our trap.
-                Status::Stopped(Stop::Signal(sig)) if self.is_pending_fault(sig) => {
-                    trace::resume(self.tid, sig)?;
+                Stop::Signal(sig) if self.is_pending_fault(sig) => {
+                    trace::resume(thread, sig)?;
                     continue;
                 }
-                Status::Stopped(Stop::Signal(sig)) => {
+                Stop::Signal(sig) => {
                     return Err(TraceError::Odd(format!(
                         "signal {sig} in our own code in thread {}",
                         self.tid
                     )));
                 }
-                Status::Stopped(Stop::Event(_)) => child = Some(trace::event_msg(self.tid)? as Tid),
-                Status::Stopped(_) | Status::Continued => {}
-                Status::Exited(_) | Status::Killed(_) => {
-                    self.armed = false;
-                    self.allowlist.close(self.tid);
-                    return Err(TraceError::Gone(self.tid));
-                }
+                Stop::Event(_) => child = Some(trace::event_msg(self.tid)? as Tid),
+                Stop::Trap | Stop::Group(_) | Stop::Call => {}
             }
             if step_from.is_some() {
-                trace::step(self.tid, 0)?
+                trace::step(thread, 0)?
             } else {
-                trace::resume(self.tid, 0)?
+                trace::resume(thread, 0)?
             }
         }
     }
 
     /// Resumes the thread with `resume`; [`Hold::await_stop`] follows.
-    pub fn go(&mut self, resume: impl Fn(Tid) -> Result<()>) -> Result<()> {
-        resume(self.tid)?;
+    pub fn go(&mut self, resume: impl Fn(Stopped) -> Result<()>) -> Result<()> {
+        resume(self.thread())?;
         self.runs = true;
         Ok(())
     }
 
     /// Waits until it stops, by itself or by our interrupt; at a SIGSTOP it is resumed once more with `resume`.
-    pub fn await_stop(&mut self, resume: impl Fn(Tid) -> Result<()>) -> Result<()> {
+    pub fn await_stop(&mut self, resume: impl Fn(Stopped) -> Result<()>) -> Result<()> {
         loop {
             match trace::wait_for_turn(self.tid, STOP_MAX, Instant::now() + TURN_MAX)? {
-                Status::Stopped(Stop::Signal(libc::SIGSTOP)) => self.stopped = true,
-                Status::Stopped(_) => break,
+                Status::Stopped(thread, Stop::Signal(libc::SIGSTOP)) => {
+                    self.stopped = true;
+                    resume(thread)?;
+                }
+                Status::Stopped(..) => break,
                 _ => {
                     self.armed = false;
                     self.allowlist.close(self.tid);
                     return Err(TraceError::Gone(self.tid));
                 }
             }
-            resume(self.tid)?;
         }
         self.runs = false;
         Ok(())
@@ -332,7 +345,7 @@ impl Hold {
         }
         if std::mem::take(&mut self.runs) {
             trace::interrupt(self.tid)?;
-            self.await_stop(|tid| trace::resume(tid, 0))?;
+            self.await_stop(|thread| trace::resume(thread, 0))?;
         }
         Ok(())
     }
@@ -348,7 +361,7 @@ impl Hold {
             if got.is_ok_and(|n| n == next.len()) && next == SYSCALL {
                 return Ok(Outside::AtCall);
             }
-            trace::step(self.tid, 0)?;
+            trace::step(self.thread(), 0)?;
             self.until_trap(Some(self.regs.rip))?;
             self.regs = trace::regs(self.tid)?;
         }

@@ -1,4 +1,10 @@
 //! Stops and requests. Any request may find the thread dead, so each can return `Gone`.
+//!
+//! ```text
+//! seize ──► runs ──kernel reports a stop──► Stopped ──resume, resume_to_call, step, listen, detach──► runs
+//! ```
+//! A request that lets a thread run takes its [`Stopped`], so that no thread is resumed twice, or by code that was not
+//! told of its stop. The other requests take a number; the kernel refuses those on a thread that runs.
 
 use crate::status;
 use crate::sys::{self, SigInfo};
@@ -43,12 +49,41 @@ pub(crate) fn os<T>(what: &'static str, tid: Tid, r: io::Result<T>) -> Result<T>
     })
 }
 
+/// A thread in a ptrace stop. Made only where the kernel reported the stop, and given up by what resumes the thread: at
+/// most one exists of a thread.
+///
+/// One that is dropped leaves its thread as it is: stopped on purpose, until its tracer ends; or dead, which any
+/// request may find.
+///
+/// ```compile_fail,E0382
+/// use armento_tracee::trace::{self, Stopped};
+/// fn twice(thread: Stopped) {
+///     let _ = trace::resume(thread, 0);
+///     let _ = trace::resume(thread, 0);
+/// }
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a thread whose `Stopped` is dropped stays stopped"]
+pub struct Stopped(Tid);
+
+impl Stopped {
+    /// A second one, of a thread that [`crate::inject::Hold`] holds. Before: the first is kept meanwhile. After: when
+    /// the hold ends the thread is stopped again, or dead, so the first is right as it was before.
+    pub(crate) fn held(tid: Tid) -> Stopped {
+        Stopped(tid)
+    }
+
+    pub fn tid(&self) -> Tid {
+        self.0
+    }
+}
+
 /// Why a traced thread reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Status {
     Exited(i32),
     Killed(i32),
-    Stopped(Stop),
+    Stopped(Stopped, Stop),
     /// Reported only without tracing; ignored.
     Continued,
 }
@@ -88,7 +123,8 @@ pub const EXITKILL: u64 = libc::PTRACE_O_EXITKILL as u64;
 /// Only execs and system-call stops: for programs that are traced only for a short time.
 pub const WATCH: u64 = (libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC) as u64;
 
-pub fn decode(status: i32) -> Status {
+/// The status of `tid`, which the kernel has just reported.
+fn decode(tid: Tid, status: i32) -> Status {
     if libc::WIFEXITED(status) {
         return Status::Exited(libc::WEXITSTATUS(status));
     }
@@ -100,13 +136,14 @@ pub fn decode(status: i32) -> Status {
     }
     let sig = libc::WSTOPSIG(status);
     let event = status >> 16;
-    Status::Stopped(match event {
+    let stop = match event {
         0 if sig == libc::SIGTRAP | 0x80 => Stop::Call,
         0 => Stop::Signal(sig),
         EVENT_STOP if sig == libc::SIGTRAP => Stop::Trap,
         EVENT_STOP => Stop::Group(sig),
         e => Stop::Event(e),
-    })
+    };
+    Status::Stopped(Stopped(tid), stop)
 }
 
 pub fn seize(tid: Tid, options: u64) -> Result<()> {
@@ -127,7 +164,7 @@ pub fn set_options(tid: Tid, options: u64) -> Result<()> {
 }
 
 /// Resumes it; `sig` is delivered (0: none).
-pub fn resume(tid: Tid, sig: i32) -> Result<()> {
+pub fn resume(Stopped(tid): Stopped, sig: i32) -> Result<()> {
     os(
         "continue",
         tid,
@@ -137,7 +174,7 @@ pub fn resume(tid: Tid, sig: i32) -> Result<()> {
 }
 
 /// Resumes it until the next entry or exit of a system call.
-pub fn resume_to_call(tid: Tid, sig: i32) -> Result<()> {
+pub fn resume_to_call(Stopped(tid): Stopped, sig: i32) -> Result<()> {
     os(
         "syscall",
         tid,
@@ -147,7 +184,7 @@ pub fn resume_to_call(tid: Tid, sig: i32) -> Result<()> {
 }
 
 /// Executes one instruction.
-pub fn step(tid: Tid, sig: i32) -> Result<()> {
+pub fn step(Stopped(tid): Stopped, sig: i32) -> Result<()> {
     os(
         "step",
         tid,
@@ -178,7 +215,7 @@ pub fn has_breaks(tid: Tid) -> bool {
 }
 
 /// Leaves it in its group stop and lets SIGCONT end that stop.
-pub fn listen(tid: Tid) -> Result<()> {
+pub fn listen(Stopped(tid): Stopped) -> Result<()> {
     os("listen", tid, sys::ptrace(PTRACE_LISTEN, tid, 0, 0)).map(drop)
 }
 
@@ -190,8 +227,8 @@ pub fn in_group_stop(tid: Tid) -> bool {
     })
 }
 
-/// Before: stopped.
-pub fn detach(tid: Tid, sig: i32) -> Result<()> {
+/// Ends its tracing; `sig` is delivered (0: none).
+pub fn detach(Stopped(tid): Stopped, sig: i32) -> Result<()> {
     os(
         "detach",
         tid,
@@ -382,7 +419,7 @@ pub fn wait_for(tid: Tid, limit: Duration) -> Result<Status> {
     let mut nap = Duration::from_micros(5);
     loop {
         if let Some((_, s)) = os("wait", tid, wait_raw(tid))? {
-            return Ok(decode(s));
+            return Ok(decode(tid, s));
         }
         let past = began.elapsed();
         if past > limit {
@@ -420,7 +457,7 @@ fn wait_raw(tid: Tid) -> io::Result<Option<(i32, i32)>> {
 /// Waits for `tid` without a timeout: for a stop that is certain to come (after an injected int3).
 pub fn wait_certain(tid: Tid) -> Result<Status> {
     match sys::waitpid(tid, libc::__WALL) {
-        Ok(Some((_, s))) => Ok(decode(s)),
+        Ok(Some((_, s))) => Ok(decode(tid, s)),
         Ok(None) => Err(TraceError::Gone(tid)),
         Err(e) if e.raw_os_error() == Some(libc::ECHILD) => Err(TraceError::Gone(tid)),
         Err(err) => Err(TraceError::Os {
@@ -447,7 +484,7 @@ pub fn args(r: &Regs) -> [u64; 6] {
 /// Any report of any thread seized by this OS thread, without blocking.
 pub fn next_report() -> Option<(Tid, Status)> {
     match sys::waitpid(-1, libc::__WALL | libc::WNOHANG) {
-        Ok(Some((tid, s))) => Some((tid, decode(s))),
+        Ok(Some((tid, s))) => Some((tid, decode(tid, s))),
         _ => None,
     }
 }
@@ -458,16 +495,14 @@ mod tests {
 
     #[test]
     fn wait_statuses_are_decoded() {
-        let check = |raw, want| assert_eq!(decode(raw), want, "{raw:#x}");
+        let check = |raw, want| assert_eq!(decode(5, raw), want, "{raw:#x}");
+        let stops = |raw, stop| check(raw, Status::Stopped(Stopped(5), stop));
         check(0x0300, Status::Exited(3));
         check(0x0009, Status::Killed(9));
-        check(
-            0x137f | 0x80 << 16,
-            Status::Stopped(Stop::Group(libc::SIGSTOP)),
-        );
-        check(0x057f | 128 << 16, Status::Stopped(Stop::Trap));
-        check(0x857f, Status::Stopped(Stop::Call));
-        check(0x0a7f, Status::Stopped(Stop::Signal(10)));
-        check(0x057f | 4 << 16, Status::Stopped(Stop::Event(4)));
+        stops(0x137f | 0x80 << 16, Stop::Group(libc::SIGSTOP));
+        stops(0x057f | 128 << 16, Stop::Trap);
+        stops(0x857f, Stop::Call);
+        stops(0x0a7f, Stop::Signal(10));
+        stops(0x057f | 4 << 16, Stop::Event(4));
     }
 }

@@ -9,7 +9,7 @@
 use crate::call::{aim, bit, vdso_syscall};
 use crate::status;
 use crate::sys::{self, SigInfo};
-use crate::trace::{self, Regs, Result, Status, Stop, TraceError};
+use crate::trace::{self, Regs, Result, Status, Stop, Stopped, TraceError};
 use armento_model::Tid;
 
 /// KERNEL: struct kernel_sigaction on x86-64: handler, flags, restorer, mask.
@@ -70,31 +70,46 @@ fn call(tid: Tid, r: &Regs, gate: u64, a: [u64; 2], sent: &mut Vec<SigInfo>) -> 
     let args = [libc::SIGTRAP as u64, a[0], a[1], SIGSET, 0, 0];
     trace::set_regs(tid, &aim(r, gate, libc::SYS_rt_sigaction, args))?;
     let mut begun = false;
+    let mut thread = Stopped::held(tid);
     for _ in 0..STOPS_MAX {
-        trace::resume_to_call(tid, 0)?;
-        match trace::wait_certain(tid)? {
-            Status::Stopped(Stop::Call) if begun => return Ok(trace::regs(tid)?.rax as i64),
-            Status::Stopped(Stop::Call) => begun = true,
-            Status::Stopped(Stop::Signal(_)) => sent.push(trace::siginfo(tid)?),
-            Status::Stopped(_) | Status::Continued => {}
-            Status::Exited(_) | Status::Killed(_) => return Err(TraceError::Gone(tid)),
+        trace::resume_to_call(thread, 0)?;
+        let stop;
+        (thread, stop) = next_stop(tid)?;
+        match stop {
+            Stop::Call if begun => return Ok(trace::regs(tid)?.rax as i64),
+            Stop::Call => begun = true,
+            Stop::Signal(_) => sent.push(trace::siginfo(tid)?),
+            _ => {}
         }
     }
     Err(TraceError::Odd(format!("no end of a call in thread {tid}")))
 }
 
+/// The stop that is certain to come.
+fn next_stop(tid: Tid) -> Result<(Stopped, Stop)> {
+    loop {
+        match trace::wait_certain(tid)? {
+            Status::Stopped(thread, stop) => return Ok((thread, stop)),
+            Status::Continued => {}
+            Status::Exited(_) | Status::Killed(_) => return Err(TraceError::Gone(tid)),
+        }
+    }
+}
+
 /// Runs from the end of a call to a stop after which the kernel checks whether to restart the call: at the current
 /// position it would return its internal restart errors to the program.
 fn to_boundary(tid: Tid, sent: &mut Vec<SigInfo>) -> Result<()> {
+    let mut thread = Stopped::held(tid);
     for _ in 0..STOPS_MAX {
         // Any stop cancels an earlier interrupt request.
         trace::interrupt(tid)?;
-        trace::resume(tid, 0)?;
-        match trace::wait_certain(tid)? {
-            Status::Stopped(Stop::Trap) => return Ok(()),
-            Status::Stopped(Stop::Signal(_)) => sent.push(trace::siginfo(tid)?),
-            Status::Stopped(_) | Status::Continued => {}
-            Status::Exited(_) | Status::Killed(_) => return Err(TraceError::Gone(tid)),
+        trace::resume(thread, 0)?;
+        let stop;
+        (thread, stop) = next_stop(tid)?;
+        match stop {
+            Stop::Trap => return Ok(()),
+            Stop::Signal(_) => sent.push(trace::siginfo(tid)?),
+            _ => {}
         }
     }
     Err(TraceError::Odd(format!("thread {tid} does not stop")))

@@ -10,6 +10,7 @@
 
 use crate::WireError;
 use armento_abi::{Out, Packed};
+use armento_model::HomeTid;
 
 pub const CALL: u8 = 1;
 pub const REPLY: u8 = 2;
@@ -27,7 +28,7 @@ pub const FACTS: u8 = 4;
 pub const NAMES: u8 = 8;
 
 pub struct Call {
-    pub tid: i32,
+    pub tid: HomeTid,
     pub seq: u32,
     pub flags: u8,
     /// Signals that the thread blocks (or the call's own mask, for ppoll and the like).
@@ -36,7 +37,7 @@ pub struct Call {
 }
 
 pub struct Reply<'a> {
-    pub tid: i32,
+    pub tid: HomeTid,
     pub seq: u32,
     pub ret: i64,
     pub outs: &'a [u8],
@@ -108,7 +109,7 @@ impl<'a> Cursor<'a> {
 pub fn decode_call(body: &[u8], cap: usize) -> Result<Call, WireError> {
     const BAD: WireError = WireError::Garbled("call");
     let mut c = Cursor(body);
-    let tid = c.u32()? as i32;
+    let tid = HomeTid::of_home(c.u32()? as i32);
     let seq = c.u32()?;
     let flags = c.u8()?;
     let arg_ptrs = c.u8()?;
@@ -143,7 +144,7 @@ pub fn decode_call(body: &[u8], cap: usize) -> Result<Call, WireError> {
     })
 }
 
-pub fn reply_head(tid: i32, seq: u32, ret: i64) -> [u8; 16] {
+pub fn reply_head(tid: HomeTid, seq: u32, ret: i64) -> [u8; 16] {
     let mut b = [0; 16];
     b[..4].copy_from_slice(&tid.to_le_bytes());
     b[4..8].copy_from_slice(&seq.to_le_bytes());
@@ -154,7 +155,7 @@ pub fn reply_head(tid: i32, seq: u32, ret: i64) -> [u8; 16] {
 pub fn decode_reply(body: &[u8]) -> Result<Reply<'_>, WireError> {
     let mut c = Cursor(body);
     Ok(Reply {
-        tid: c.u32()? as i32,
+        tid: HomeTid::of_home(c.u32()? as i32),
         seq: c.u32()?,
         ret: c.u64()? as i64,
         outs: c.0,

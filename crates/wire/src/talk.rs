@@ -1,7 +1,7 @@
 //! All messages between a keeper and a host other than calls and replies.
 
 use crate::WireError;
-use armento_model::{CpuTime, MoveId, Pid, Stay, Tid, TreeId};
+use armento_model::{CpuTime, HomePid, HomeTid, MoveId, Stay, TreeId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -99,7 +99,7 @@ pub struct Signal(#[serde(with = "serde_bytes")] pub Vec<u8>);
 pub enum ToHome {
     /// The deputy must fork, or create a thread; answered by `ToHost::Forked`.
     Fork {
-        tid: Tid,
+        tid: HomeTid,
         seq: u32,
         flags: u64,
         exit_signal: i32,
@@ -107,8 +107,8 @@ pub enum ToHome {
     },
     /// Execve, packed like a call, follows in a Call frame; these are the dispositions with which it must start.
     Ignored {
-        pid: Pid,
-        tid: Tid,
+        pid: HomePid,
+        tid: HomeTid,
         ignored: u64,
         /// Number of signals that this body has received from home so far.
         heard: u64,
@@ -118,24 +118,24 @@ pub enum ToHome {
     },
     /// exit_group at the body, or its last thread ended.
     Exit {
-        pid: Pid,
+        pid: HomePid,
         code: i32,
         /// CPU time used away; zero if its clock is gone with it.
         away: CpuTime,
     },
     ThreadExit {
-        pid: Pid,
-        tid: Tid,
+        pid: HomePid,
+        tid: HomeTid,
     },
     /// The body died of a cause that is not the program's.
     Died {
-        pid: Pid,
+        pid: HomePid,
         sig: i32,
     },
     /// A signal without a handler: home's kernel takes the default action.
     Default {
-        pid: Pid,
-        tid: Tid,
+        pid: HomePid,
+        tid: HomeTid,
         sig: i32,
         info: Signal,
         /// CPU time used away, in case the process ends by this.
@@ -143,16 +143,16 @@ pub enum ToHome {
     },
     /// A call that can be executed only at home.
     ComeHome {
-        pid: Pid,
-        tid: Tid,
+        pid: HomePid,
+        tid: HomeTid,
         stay: Stay,
         why: String,
         /// The other process that the call refers to.
-        about: Option<Pid>,
+        about: Option<HomePid>,
     },
     /// The deputy maps a file (arguments of mmap); answered by `ToHost::Mapped`.
     Map {
-        tid: Tid,
+        tid: HomeTid,
         seq: u32,
         args: [u64; 6],
     },
@@ -164,7 +164,7 @@ pub enum ToHome {
     /// Bytes of a file that the program reads sequentially, requested before the program reads them; answered by
     /// `ToHost::Ahead`.
     Ahead {
-        pid: Pid,
+        pid: HomePid,
         seq: u32,
         fd: i32,
         /// `None`: the first request; home checks that no other process reads or writes there.
@@ -172,7 +172,7 @@ pub enum ToHome {
     },
     /// How far it has read: descriptor and offset. `over`: descriptors for which read-ahead has ended.
     Stands {
-        pid: Pid,
+        pid: HomePid,
         list: Vec<(i32, u64)>,
         over: Vec<i32>,
     },
@@ -180,7 +180,7 @@ pub enum ToHome {
     /// `ToHost::Held`.
     Freezing {
         mv: MoveId,
-        pid: Pid,
+        pid: HomePid,
         seq: u32,
     },
     /// The target has everything and waits for Thaw.
@@ -203,7 +203,7 @@ pub enum ToHome {
     },
     /// A signal was queued at the body for a thread that waits for this call: interrupt the call, if it blocks.
     Nudge {
-        tid: Tid,
+        tid: HomeTid,
         seq: u32,
     },
     /// Arguments and environment, as far as they have changed: the body overwrote them.
@@ -222,7 +222,7 @@ pub enum ToHome {
 /// Bytes of a process that other processes read as its command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Words {
-    pub pid: Pid,
+    pub pid: HomePid,
     pub at: u64,
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
@@ -237,7 +237,7 @@ pub struct From {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Usage {
-    pub pid: Pid,
+    pub pid: HomePid,
     pub away: CpuTime,
     pub rss_kib: u64,
     /// Share of its time in which a thread of it was runnable, percent.
@@ -256,7 +256,7 @@ pub struct Beginning {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToHost {
     Forked {
-        tid: Tid,
+        tid: HomeTid,
         seq: u32,
         ret: i64,
         /// It cannot be created for a process that is away: the process comes home first.
@@ -264,31 +264,31 @@ pub enum ToHost {
     },
     /// The deputy exec'd: this body is obsolete.
     Execed {
-        pid: Pid,
+        pid: HomePid,
     },
     Signal {
-        pid: Pid,
-        tid: Option<Tid>,
+        pid: HomePid,
+        tid: Option<HomeTid>,
         info: Signal,
     },
     /// The effect of a default action at home's kernel: none (go on), or it stopped the process.
     Defaulted {
-        pid: Pid,
-        tid: Tid,
+        pid: HomePid,
+        tid: HomeTid,
         stopped: bool,
     },
     /// It comes home for a core dump: its thread waits.
     Dumps {
-        pid: Pid,
-        tid: Tid,
+        pid: HomePid,
+        tid: HomeTid,
     },
     /// SIGCONT ended the stop.
     Continue {
-        pid: Pid,
+        pid: HomePid,
     },
     /// The deputy is dead.
     Kill {
-        pid: Pid,
+        pid: HomePid,
     },
     /// Processes that map these files will arrive soon: fetch those missing here. Answered by `ToHome::Warmed`.
     Warm {
@@ -319,7 +319,7 @@ pub enum ToHost {
     },
     /// `at`: offset of the first byte; `None` if home does not permit it. `end`: the file ends after them.
     Ahead {
-        pid: Pid,
+        pid: HomePid,
         seq: u32,
         fd: i32,
         at: Option<u64>,
@@ -329,17 +329,17 @@ pub enum ToHost {
     },
     /// Another process is about to write what is read ahead: report the program's position, and end the read-ahead.
     AheadOff {
-        pid: Pid,
+        pid: HomePid,
         fd: i32,
     },
     /// A timer is being set anew: its signals before this are void, later ones are not.
     TimerVoid {
-        pid: Pid,
+        pid: HomePid,
         timer: i32,
     },
     /// Bytes that the deputy's kernel wrote at an address of the program.
     Poke {
-        tid: Tid,
+        tid: HomeTid,
         addr: u64,
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
@@ -347,23 +347,23 @@ pub enum ToHost {
     /// Be the source of a move: to another host, or to the keeper's Fetch connection.
     Send {
         mv: MoveId,
-        pid: Pid,
+        pid: HomePid,
         to: Whither,
     },
     /// The move is cancelled: the body goes on where it is.
     Abort {
         mv: MoveId,
-        pid: Pid,
+        pid: HomePid,
     },
     /// The body that you built owns the process now.
     Thaw {
         mv: MoveId,
-        pid: Pid,
+        pid: HomePid,
     },
     /// The process runs elsewhere: discard the frozen body.
     Drop {
         mv: MoveId,
-        pid: Pid,
+        pid: HomePid,
     },
     Clock {
         asked_ns: u64,
@@ -371,18 +371,18 @@ pub enum ToHost {
     },
     /// Resource, soft and hard limit, as set by a process at home.
     Limits {
-        pid: Pid,
+        pid: HomePid,
         limits: Vec<(u32, u64, u64)>,
     },
     /// Nice values of threads.
     Nice {
-        list: Vec<(Tid, i32)>,
+        list: Vec<(HomeTid, i32)>,
     },
     /// A descriptor refers to a regular file of a local file system: it can be closed by a posted call. `writes`: bytes
     /// that may be posted to it within [`POSTS_MS`]; 0 if none may.
     /// Sent before the reply to the call that asked.
     Descriptor {
-        tid: Tid,
+        tid: HomeTid,
         seq: u32,
         fd: i32,
         writes: u64,
@@ -414,7 +414,7 @@ pub enum ToHost {
     },
     /// The working directory of a process.
     WorkingDirectory {
-        pid: Pid,
+        pid: HomePid,
         /// The call that asked: what has changed it since makes this void.
         seq: u32,
         #[serde(with = "serde_bytes")]
@@ -431,7 +431,7 @@ pub enum ToHost {
     },
     /// A posted call failed, although that was excluded: the next call on the descriptor gets this errno.
     PostFailed {
-        pid: Pid,
+        pid: HomePid,
         fd: i32,
         errno: i32,
     },

@@ -3,7 +3,7 @@
 
 use armento_balance::{Fresh, Guest, Kind, Ledger, Need, Policy, Seen, View, admit, decide, place};
 use armento_gossip::{Dice, Entry, Message, Tick, Vector};
-use armento_model::{NodeName, Stay, Users};
+use armento_model::{HomePid, NodeName, Stay, Users};
 
 const STEP_MS: u64 = 50;
 /// Intervals of the daemons' activities (`client::api`: reports about twice a second; one sample a second).
@@ -266,7 +266,7 @@ impl Farm {
         let here = self.running.iter().filter(|r| r.place == i && r.home != i);
         let guest = |r: &Running| Guest {
             home: self.names[r.home].clone(),
-            pid: r.pid,
+            pid: HomePid::of_home(r.pid),
             threads: 1,
             busy_percent: 100,
         };
@@ -375,7 +375,9 @@ impl Farm {
             }
             if to != i {
                 let home = self.names[i].clone();
-                self.nodes[to].ledger.expect(&home, order.pid, 5_000, now);
+                self.nodes[to]
+                    .ledger
+                    .expect(&home, HomePid::of_home(order.pid), 5_000, now);
             }
             self.moves += 1;
             self.log.push(format!(

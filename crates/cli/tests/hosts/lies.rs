@@ -4,7 +4,7 @@
 use super::relay::{FORGED, Middle};
 use armento_abi::{Out, OutRule, Packed};
 use armento_migrate::image::Layout;
-use armento_model::{CpuTime, Stay};
+use armento_model::{CpuTime, HomePid, HomeTid, Stay};
 use armento_wire::bulk;
 use armento_wire::call::{CALL, Call, REPLY, call_head};
 use armento_wire::talk::{FileKey, Signal, TALK, ToHome, Usage, Words, decode, encode};
@@ -56,12 +56,12 @@ pub fn chosen() -> Option<Lie> {
 
 struct Liar<'a> {
     to: &'a Middle,
-    tid: i32,
+    tid: HomeTid,
     seq: u32,
 }
 
 impl Liar<'_> {
-    fn call(&mut self, tid: i32, packed: Packed) {
+    fn call(&mut self, tid: HomeTid, packed: Packed) {
         self.seq += 1;
         let data = packed.data.clone();
         let call = Call {
@@ -94,7 +94,7 @@ impl Liar<'_> {
     }
 }
 
-pub fn run(to: &Middle, tid: i32) {
+pub fn run(to: &Middle, tid: HomeTid) {
     let which = fs::read_to_string(WHICH).unwrap_or_default();
     let targets = fs::read_to_string(TARGETS).unwrap_or_default();
     let targets: Vec<u64> = targets
@@ -178,8 +178,8 @@ const MUCH: CpuTime = CpuTime {
 };
 
 /// Messages in the name of processes that do not exist.
-fn unknown_processes(liar: &mut Liar, tid: i32) {
-    let pid = tid;
+fn unknown_processes(liar: &mut Liar, number: i32) {
+    let (pid, tid) = (HomePid::of_home(number), HomeTid::of_home(number));
     for nr in [libc::SYS_getppid, libc::SYS_kill, libc::SYS_close] {
         let packed = Packed {
             nr: nr as u16,
@@ -225,7 +225,7 @@ fn unknown_processes(liar: &mut Liar, tid: i32) {
             tid,
             stay: Stay::NoRoom,
             why: "x".repeat(1 << 20),
-            about: Some(1),
+            about: Some(HomePid::of_home(1)),
         },
         ToHome::Map {
             tid,
@@ -276,7 +276,7 @@ fn unknown_processes(liar: &mut Liar, tid: i32) {
     all.iter().for_each(|m| liar.send(m));
 }
 
-fn usage(pid: i32) -> Usage {
+fn usage(pid: HomePid) -> Usage {
     Usage {
         pid,
         away: MUCH,
@@ -287,7 +287,7 @@ fn usage(pid: i32) -> Usage {
 
 /// False messages in the process's own name.
 fn false_claims(liar: &mut Liar, targets: &[u64]) -> String {
-    let (pid, tid, seq) = (liar.tid, liar.tid, FORGED);
+    let (pid, tid, seq) = (liar.tid.of_leader(), liar.tid, FORGED);
     let private = libc::MAP_PRIVATE as u64;
     let fixed = private | libc::MAP_FIXED as u64;
     let anonymous = fixed | libc::MAP_ANONYMOUS as u64;
@@ -407,7 +407,7 @@ fn fatal_frame(liar: &mut Liar, which: &str) {
             };
             let (pid, tid, away) = (liar.tid, liar.tid, CpuTime::default());
             return liar.send(&ToHome::Default {
-                pid,
+                pid: pid.of_leader(),
                 tid,
                 sig,
                 info,

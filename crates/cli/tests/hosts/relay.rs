@@ -5,6 +5,7 @@ use super::lies;
 use armento_client::Session as Control;
 use armento_client::api::{Ask, HostHello, HostStart, HostUp};
 use armento_link::{Badge, Duplex, Identity, Listener, Reader, Role, Writer, dial};
+use armento_model::HomeTid;
 use armento_wire::bulk::HELLO;
 use armento_wire::call::{CALL, REPLY, decode_reply};
 use armento_wire::session::{Closer, Session};
@@ -207,7 +208,7 @@ fn calls((socket, mut r, mut w): Line, (inner_socket, inner_r, inner_w): Line, r
             begun = true;
             let tid = i32::from_le_bytes(buf[..4].try_into().expect("a call's head"));
             let m = middle.clone();
-            spawn(move || lies::run(&m, tid));
+            spawn(move || lies::run(&m, HomeTid::of_home(tid)));
         }
         if middle.home.send(kind, &[&buf]).is_err() {
             break;

@@ -22,7 +22,7 @@ pub fn limit(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
     } else {
         (n.args[0], n.args[1], n.args[2])
     };
-    let own = pid == 0 || pid as i32 == thread.pid;
+    let own = pid == 0 || pid as i32 == thread.pid.in_program();
     let mut raw = [0u8; 16];
     if !own || new == 0 || !matches!(sys::vm_read(thread.here, new, &mut raw), Ok(16)) {
         return send(host, thread, n);

@@ -103,6 +103,33 @@ impl CloneArgs {
     /// Only home can make such a child.
     pub fn only_at_home(&self) -> bool {
         let vm_only = self.has(libc::CLONE_VM) && !self.has(libc::CLONE_THREAD | libc::CLONE_VFORK);
-        self.flags & NEW_THINGS as u64 != 0 || self.flags & NEW_THINGS_HIGH != 0 || vm_only
+        // Its caller waits for the end of a thread, which is waited for here only of processes (`VforkParent`).
+        let waits_for_thread = self.has(libc::CLONE_THREAD) && self.has(libc::CLONE_VFORK);
+        let new = self.flags & NEW_THINGS as u64 != 0 || self.flags & NEW_THINGS_HIGH != 0;
+        new || vm_only || waits_for_thread
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unusual_children_are_made_at_home() {
+        let check = |flags: i32, home| {
+            let args = CloneArgs {
+                flags: flags as u64,
+                ..CloneArgs::default()
+            };
+            assert_eq!(args.only_at_home(), home, "{flags:#x}");
+        };
+        let thread = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+        check(0, false);
+        check(thread, false);
+        check(libc::CLONE_VM | libc::CLONE_VFORK, false);
+        check(libc::CLONE_VFORK, false);
+        check(libc::CLONE_VM, true);
+        check(libc::CLONE_NEWPID, true);
+        check(thread | libc::CLONE_VFORK, true);
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::state::{GuestThread, Shared};
 use crate::sync::lock;
+use armento_model::Pid;
 use armento_tracee::{status, sys};
 use armento_wire::talk::{ToHome, Words};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -52,7 +53,7 @@ fn changed(c: &GuestThread) -> Option<Words> {
 }
 
 /// From the first argument to the end of the environment. KERNEL: proc_pid_stat(5), fields 48 and 51.
-fn place(here: i32) -> Option<(u64, u64)> {
+fn place(here: Pid) -> Option<(u64, u64)> {
     let f = status::stat_fields(here).ok()?;
     let field = |n: usize| f.get(n - 3).copied().unwrap_or(0) as u64;
     let (start, end) = (field(48), field(51));

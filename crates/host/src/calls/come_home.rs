@@ -2,7 +2,7 @@
 
 use crate::state::{GuestThread, Host, Waiting};
 use crate::sync::lock;
-use armento_model::{Pid, Stay};
+use armento_model::{HomePid, Stay};
 use armento_wire::talk::ToHome;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub fn come_home_about(
     thread: &Arc<GuestThread>,
     id: u64,
     (stay, why): (Stay, &str),
-    about: Option<Pid>,
+    about: Option<HomePid>,
 ) {
     lock(&thread.call).waiting = Some(Waiting::Parked { id });
     host.home.send(&ToHome::ComeHome {

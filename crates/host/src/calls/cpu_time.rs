@@ -7,7 +7,7 @@ use super::forward::send_then;
 use crate::state::{GuestThread, Host, Shared, Then};
 use crate::sync::lock;
 use armento_abi::{Counts, CpuClock, counts, cpu_clock};
-use armento_model::CpuTime;
+use armento_model::{CpuTime, HomeTid};
 use armento_tracee::notify::Notice;
 use armento_tracee::{cpu, sys, usage};
 use std::sync::Arc;
@@ -33,8 +33,9 @@ pub fn clock(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
 
 fn own_ns(shared: &Shared, thread: &Arc<GuestThread>, id: i32) -> Option<u64> {
     let by = counts(id);
-    match cpu_clock(id, thread.pid, thread.tid)? {
-        CpuClock::Process(pid) if pid == thread.pid => {
+    let (pid, tid) = (thread.pid.in_program(), thread.tid.in_program());
+    match cpu_clock(id, pid, tid)? {
+        CpuClock::Process(of) if of == pid => {
             let here = thread.proc.here;
             let account = &thread.proc.cpu;
             Some(match by {
@@ -45,7 +46,7 @@ fn own_ns(shared: &Shared, thread: &Arc<GuestThread>, id: i32) -> Option<u64> {
         CpuClock::Thread(tid) => {
             let of = shared
                 .threads
-                .of_home(tid)
+                .of_home(HomeTid::of_program(tid))
                 .filter(|c| c.pid == thread.pid)?;
             Some(match by {
                 Counts::Exact => lock(&of.cpu).clock_ns(cpu::thread_ns(of.here)),

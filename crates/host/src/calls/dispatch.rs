@@ -16,7 +16,7 @@ use crate::state::{Ask, GuestThread, Host, Then, Waiting};
 use crate::sync::lock;
 use crate::threads;
 use armento_abi::{CpuClock, Verdict, cpu_clock};
-use armento_model::{Pid, Stay};
+use armento_model::{HomePid, Stay};
 use armento_tracee::notify::Notice;
 use armento_wire::talk::ToHome;
 use std::sync::Arc;
@@ -130,14 +130,18 @@ fn reason(nr: i32) -> Stay {
 }
 
 /// Another process whose memory, registers or CPU time a call wants.
-fn about(n: &Notice) -> Option<Pid> {
+fn about(n: &Notice) -> Option<HomePid> {
     match (i64::from(n.nr), n.args[0] as u32) {
-        (libc::SYS_process_vm_readv | libc::SYS_process_vm_writev, pid) => Some(pid as Pid),
+        (libc::SYS_process_vm_readv | libc::SYS_process_vm_writev, pid) => {
+            Some(HomePid::of_program(pid as i32))
+        }
         (libc::SYS_clock_nanosleep, clock) => match cpu_clock(clock as i32, 0, 0)? {
-            CpuClock::Process(pid) => Some(pid).filter(|p| *p != 0),
+            CpuClock::Process(pid) => Some(pid).filter(|p| *p != 0).map(HomePid::of_program),
             CpuClock::Thread(_) => None,
         },
-        (libc::SYS_ptrace, libc::PTRACE_ATTACH | libc::PTRACE_SEIZE) => Some(n.args[1] as Pid),
+        (libc::SYS_ptrace, libc::PTRACE_ATTACH | libc::PTRACE_SEIZE) => {
+            Some(HomePid::of_program(n.args[1] as i32))
+        }
         _ => None,
     }
 }

@@ -5,17 +5,17 @@ use super::cmdline;
 use super::come_home::come_home;
 use super::post::park;
 use super::readahead::end_readahead;
-use crate::inject::{clone_args, made, wait_first_stop};
+use crate::inject::{begin_child, clone_args, made};
 use crate::state::{
-    Body, GuestTable, GuestThread, Host, Process, Shared, Special, TracedThread, Waiting,
-    is_restart,
+    Body, GuestTable, GuestThread, Host, Process, Shared, Special, TracedThread, VforkParent,
+    Waiting, is_restart,
 };
 use crate::sync::lock;
 use crate::threads;
 use armento_migrate::Result;
-use armento_model::{Pid, Stay, Tid};
+use armento_model::{HomePid, HomeTid, Stay, Tid};
 use armento_tracee::notify::Notice;
-use armento_tracee::trace;
+use armento_tracee::trace::{self, Stopped};
 use armento_wire::talk::{ToHome, ToHost};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -142,14 +142,12 @@ fn ask(
         let tracer = host.tracer.clone();
         tracer.post(move |guests| {
             lock(&thread.call).waiting = None;
+            let child = HomeTid::of_home(ret as i32);
             if ret < 0 {
                 threads::restart_call(guests, &thread, id, ret);
-            } else if let Err(e) = split(guests, &thread, id, &w, ret as Tid) {
+            } else if let Err(e) = split(guests, &thread, id, &w, child) {
                 // The deputy's child exists without a body: home ends it, the caller sees EAGAIN.
-                host.home.send(&ToHome::Died {
-                    pid: ret as Pid,
-                    sig: libc::SIGKILL,
-                });
+                host.home.send(&end_of(child, thread.pid, is_thread));
                 eprintln!("fork of {} failed: {e}", thread.pid);
                 threads::judge_error(&host, thread.here, &e);
             }
@@ -160,16 +158,25 @@ fn ask(
     armento_tracee::spawn::soon("fork", work);
 }
 
+/// For home: the end of a child, or of a thread of `pid`, that has no body.
+fn end_of(child: HomeTid, pid: HomePid, is_thread: bool) -> ToHome {
+    if is_thread {
+        return ToHome::ThreadExit { pid, tid: child };
+    }
+    let (pid, sig) = (child.of_leader(), libc::SIGKILL);
+    ToHome::Died { pid, sig }
+}
+
 /// Breaks the thread out of its notification and makes the child in its own context.
 fn split(
     guests: &mut GuestTable,
     thread: &Arc<GuestThread>,
     id: u64,
     w: &CloneArgs,
-    child_tid: Tid,
+    child_tid: HomeTid,
 ) -> Result<()> {
     let code = guests.code.clone();
-    let mut h = threads::break_out(guests, thread, id)?;
+    let (stopped, mut h) = threads::break_out(guests, thread, id)?;
     let before = h.regs;
     let vfork = w.has(libc::CLONE_VFORK);
     let is_thread = w.has(libc::CLONE_THREAD);
@@ -194,7 +201,7 @@ fn split(
     (regs.rax, regs.orig_rax) = (r as u64, u64::MAX);
     h.finish(regs, mask)?;
     let Some(child) = made(r, child) else {
-        let _ = trace::resume(thread.here, 0);
+        let _ = trace::resume(stopped, 0);
         return Err(armento_tracee::TraceError::Inside {
             what: "clone3",
             tid: thread.here,
@@ -202,23 +209,26 @@ fn split(
         }
         .into());
     };
-    wait_first_stop(child)?;
-    let mut c = trace::regs(child)?;
-    let (fs, gs) = (c.fs_base, c.gs_base);
-    c = before;
-    (c.rax, c.orig_rax, c.fs_base, c.gs_base) = (0, u64::MAX, fs, gs);
-    if w.stack != 0 {
-        c.rsp = w.stack;
-    }
-    trace::set_regs(child, &c)?;
-    trace::set_sigmask(child, mask)?;
-    adopt(guests, thread, child, child_tid, is_thread, vfork);
-    let _ = trace::resume(child, 0);
-    if vfork {
-        // Held until the child execs or ends, as vfork(2) does; counted as special so that no move comes between.
-        thread.proc.specials.fetch_add(1, Ordering::AcqRel);
+    let born = match begin_child(child, w.stack, &before, mask) {
+        Ok(born) => born,
+        Err(e) => {
+            // It has died already: its caller has its number, and learns of its end.
+            let _ = trace::resume(stopped, 0);
+            return Err(e);
+        }
+    };
+    // Held until the child execs or ends, as vfork(2) does.
+    let (held, goes_on) = if vfork {
+        (Some(stopped), None)
     } else {
-        let _ = trace::resume(thread.here, 0);
+        (None, Some(stopped))
+    };
+    adopt(guests, thread, child, child_tid, is_thread, held);
+    let _ = trace::resume(born, 0);
+    match goes_on {
+        Some(stopped) => drop(trace::resume(stopped, 0)),
+        // Counted as special so that no move comes between.
+        None => _ = thread.proc.specials.fetch_add(1, Ordering::AcqRel),
     }
     Ok(())
 }
@@ -227,12 +237,16 @@ fn adopt(
     guests: &mut GuestTable,
     thread: &Arc<GuestThread>,
     here: Tid,
-    tid: Tid,
+    tid: HomeTid,
     is_thread: bool,
-    vfork: bool,
+    vfork: Option<Stopped>,
 ) {
     let shared = guests.shared.clone();
-    let pid = if is_thread { thread.pid } else { tid };
+    let pid = if is_thread {
+        thread.pid
+    } else {
+        tid.of_leader()
+    };
     let proc = if is_thread {
         thread.proc.clone()
     } else {
@@ -254,14 +268,32 @@ fn adopt(
         }
         return threads::queue_early(guests, pid, tid);
     }
-    proc.live.store(!vfork, Ordering::Release);
+    proc.live.store(vfork.is_none(), Ordering::Release);
     let mut body = Body::new(pid, traced);
     if let Some(parent) = guests.bodies.get(&thread.pid) {
         body.needs = parent.needs.clone();
         body.areas = parent.areas.clone();
         body.vdso = parent.vdso.clone();
     }
-    body.releases = vfork.then_some((thread.pid, thread.tid));
+    body.releases = vfork.map(|stopped| VforkParent {
+        pid: thread.pid,
+        tid: thread.tid,
+        thread: stopped,
+    });
     guests.bodies.insert(pid, body);
     threads::queue_early(guests, pid, tid);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_without_a_body_ends_as_a_thread() {
+        let (pid, child) = (HomePid::of_home(7), HomeTid::of_home(8));
+        let thread = end_of(child, pid, true);
+        assert!(matches!(thread, ToHome::ThreadExit { pid: p, tid } if (p, tid) == (pid, child)));
+        let process = end_of(child, pid, false);
+        assert!(matches!(process, ToHome::Died { pid: p, .. } if p.leader() == child));
+    }
 }

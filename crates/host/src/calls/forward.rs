@@ -49,7 +49,7 @@ pub fn send_asking(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, ask:
         return;
     }
     if let Some(path) = opens_proc(thread, n) {
-        if armento_abi::proc_self_needs_home(&path, thread.pid as u32) {
+        if armento_abi::proc_self_needs_home(&path, thread.pid.in_program() as u32) {
             let why = "it reads its own /proc files";
             return come_home(host, thread, n.id, Stay::UnsupportedCall, why);
         }

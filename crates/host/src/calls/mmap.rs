@@ -11,7 +11,7 @@ use armento_abi::maps_shared;
 use armento_migrate::Result;
 use armento_model::Stay;
 use armento_tracee::notify::Notice;
-use armento_tracee::trace;
+use armento_tracee::trace::{self, Stopped};
 use armento_wire::talk::{ToHome, ToHost};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -117,7 +117,7 @@ fn serve(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
         }
         r.ok()
     });
-    if let Some(Some(got)) = done {
+    if let Some(Some((stopped, got))) = done {
         if got > 0 && got as u64 != at {
             // Mapped once more at home, where the body has it. Nothing is moved or unmapped there: what
             // lies at `at` may be memory that is on its way home by now (see `keeper/src/moves/mappings.rs`).
@@ -130,13 +130,12 @@ fn serve(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
                 args,
             });
         }
-        let here = thread.here;
-        host.tracer.post(move |_| drop(trace::resume(here, 0)));
+        host.tracer.post(move |_| drop(trace::resume(stopped, 0)));
     }
 }
 
 /// Maps the copy here into the process of the thread, which leaves its notification, at `at` if that is free. The thread
-/// stays stopped, with the result in its registers.
+/// stays stopped, with the result in its registers; it is returned with that result.
 fn map_in(
     guests: &mut GuestTable,
     thread: &Arc<GuestThread>,
@@ -144,10 +143,10 @@ fn map_in(
     file: &File,
     args: [u64; 6],
     at: u64,
-) -> Result<i64> {
+) -> Result<(Stopped, i64)> {
     let code = guests.code.clone();
     let shared = guests.shared.clone();
-    let mut h = threads::break_out(guests, thread, id)?;
+    let (stopped, mut h) = threads::break_out(guests, thread, id)?;
     let fixed = args[3] as i32 & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
     let keep = args[3] as i32
         & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE | libc::MAP_NORESERVE);
@@ -158,5 +157,5 @@ fn map_in(
     let (mut regs, mask) = (h.regs, h.mask);
     (regs.rax, regs.orig_rax) = (ret as u64, u64::MAX);
     h.finish(regs, mask)?;
-    Ok(ret)
+    Ok((stopped, ret))
 }

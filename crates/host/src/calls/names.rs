@@ -7,6 +7,7 @@ use crate::state::{Base, BodyMem, Found, GuestThread, Host};
 use crate::sync::lock;
 use armento_abi::lookup::Wants;
 use armento_abi::{Mem, lookup};
+use armento_model::HomePid;
 use armento_tracee::notify::Notice;
 use std::sync::Arc;
 
@@ -62,8 +63,8 @@ pub fn looked_up(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Loo
 }
 
 /// Home has told where a process's relative paths begin.
-pub fn working_directory(host: &Host, pid: armento_model::Pid, seq: u32, base: Base) {
-    if let Some(thread) = host.threads.of_home(pid) {
+pub fn working_directory(host: &Host, pid: HomePid, seq: u32, base: Base) {
+    if let Some(thread) = host.threads.of_home(pid.leader()) {
         let mut known = lock(&thread.proc.base);
         // Numbers wrap.
         if (seq.wrapping_sub(known.moved) as i32) > 0 {

@@ -11,7 +11,7 @@ use crate::state::{
 };
 use crate::sync::lock;
 use armento_abi::sends;
-use armento_model::Tid;
+use armento_model::HomeTid;
 use armento_tracee::notify::Notice;
 use armento_wire::talk::Beginning;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub struct About {
 /// Home's word about the descriptor that a call has made or written to. It comes right before the call's reply.
 pub fn descriptor_known(
     host: &Host,
-    tid: Tid,
+    tid: HomeTid,
     about: About,
     stat: Vec<u8>,
     begin: Option<Beginning>,

@@ -10,7 +10,7 @@ use super::forward::send;
 use crate::state::ReadCount;
 use crate::state::{GuestThread, Host, Process, Shared, Special, Waiting, WaitingRead};
 use crate::sync::lock;
-use armento_model::Pid;
+use armento_model::HomePid;
 use armento_tracee::notify::Notice;
 use armento_wire::talk::{From, ToHome};
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub fn opened(host: &Host, thread: &GuestThread, fd: i32, ended: u64, s: Stream)
 }
 
 /// Home gives its lease back, and the offset is where it was.
-pub fn refuse(host: &Host, pid: Pid, fd: i32) {
+pub fn refuse(host: &Host, pid: HomePid, fd: i32) {
     host.home.send(&ToHome::Stands {
         pid,
         list: Vec::new(),
@@ -218,8 +218,8 @@ pub struct Piece<'a> {
 }
 
 /// Home's answer. One to a request that is over is dropped.
-pub fn readahead_came(host: &Arc<Host>, pid: Pid, p: &Piece<'_>) {
-    let Some(thread) = host.threads.of_home(pid) else {
+pub fn readahead_came(host: &Arc<Host>, pid: HomePid, p: &Piece<'_>) {
+    let Some(thread) = host.threads.of_home(pid.leader()) else {
         return;
     };
     let mut a = lock(&thread.proc.readahead);
@@ -254,18 +254,18 @@ fn retry(host: &Arc<Host>, w: &WaitingRead) {
 }
 
 /// Nothing is read ahead any more: home is sent the program's position, before any other message.
-pub fn end_readahead(host: &Arc<Host>, proc: &Process, pid: Pid) {
+pub fn end_readahead(host: &Arc<Host>, proc: &Process, pid: HomePid) {
     end(host, pid, &mut lock(&proc.readahead), None);
 }
 
 /// Another process wants to write the file.
-pub fn end_readahead_of(host: &Arc<Host>, proc: &Process, pid: Pid, fd: i32) {
+pub fn end_readahead_of(host: &Arc<Host>, proc: &Process, pid: HomePid, fd: i32) {
     let mut a = lock(&proc.readahead);
     end(host, pid, &mut a, Some(fd));
 }
 
 /// Ends it for one descriptor, or all: home gets the position, and reads that wait are forwarded.
-pub fn end(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: Option<i32>) {
+pub fn end(host: &Arc<Host>, pid: HomePid, a: &mut ReadAhead, fd: Option<i32>) {
     a.ended += u64::from(fd.is_none());
     let gone: Vec<i32> = match fd {
         Some(fd) => a
@@ -300,7 +300,7 @@ pub fn end(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: Option<i32>) {
 }
 
 /// The descriptor is about to be closed, and its description with it: the offset does not matter any more.
-pub fn close(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: i32) {
+pub fn close(host: &Arc<Host>, pid: HomePid, a: &mut ReadAhead, fd: i32) {
     let idle = |s: &Stream| s.waiter.is_none();
     if !a.streams.get(&fd).is_some_and(idle) {
         return end(host, pid, a, Some(fd));
@@ -310,7 +310,7 @@ pub fn close(host: &Arc<Host>, pid: Pid, a: &mut ReadAhead, fd: i32) {
 }
 
 /// At each report: other processes may read /proc/PID/fdinfo.
-pub fn send_positions(shared: &Shared, proc: &Process, pid: Pid) {
+pub fn send_positions(shared: &Shared, proc: &Process, pid: HomePid) {
     let mut a = lock(&proc.readahead);
     let moved = a.streams.iter_mut().filter(|(_, s)| s.sent_pos != s.pos);
     let list: Vec<(i32, u64)> = moved

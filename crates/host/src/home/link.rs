@@ -2,6 +2,7 @@
 
 use crate::state::{DISCONNECTED, GuestTable, Host};
 use crate::threads;
+use armento_model::HomePid;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -47,7 +48,7 @@ pub fn watch_link(host: &Arc<Host>) {
 
 /// Without its home a tree must not run on: it might be declared dead there.
 fn hold_all(guests: &mut GuestTable, hold: bool) {
-    let pids: Vec<i32> = guests
+    let pids: Vec<HomePid> = guests
         .bodies
         .values()
         .filter(|b| !b.quiet)

@@ -62,13 +62,13 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             calls::readahead_came(host, pid, &piece);
         }
         ToHost::AheadOff { pid, fd } => {
-            if let Some(c) = host.threads.of_home(pid) {
+            if let Some(c) = host.threads.of_home(pid.leader()) {
                 calls::end_readahead_of(host, &c.proc, pid, fd);
             }
         }
         ToHost::FileBytes { seq, end, .. } => host.home.answered(seq, m, end),
         ToHost::Execed { pid } | ToHost::Kill { pid } => host.tracer.post(move |guests| {
-            guests.early.retain(|e| e.id != pid);
+            guests.early.retain(|e| e.id != pid.leader());
             threads::remove_body(guests, pid);
         }),
         ToHost::Warm { mv, files } => {
@@ -116,7 +116,7 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             }
         }
         ToHost::Limits { pid, limits } => {
-            if let Some(c) = host.threads.of_home(pid) {
+            if let Some(c) = host.threads.of_home(pid.leader()) {
                 for (resource, soft, hard) in limits {
                     sys::set_limit(c.here, resource, soft, hard);
                 }
@@ -173,7 +173,7 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
         }
         ToHost::Posted { bytes } => host.home.posts_made(bytes),
         ToHost::PostFailed { pid, fd, errno } => {
-            if let Some(c) = host.threads.of_home(pid) {
+            if let Some(c) = host.threads.of_home(pid.leader()) {
                 lock(&c.proc.descriptors).fail(fd, errno);
             }
         }

@@ -37,7 +37,7 @@ pub fn pulse(host: &Arc<Host>) {
         };
         pause = next;
         for u in &list {
-            if let Some(c) = host.threads.of_home(u.pid) {
+            if let Some(c) = host.threads.of_home(u.pid.leader()) {
                 calls::send_positions(host, &c.proc, u.pid);
             }
         }

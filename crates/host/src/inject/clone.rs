@@ -1,9 +1,9 @@
 //! Children that the tracer thread makes with clone3, inside a guest or the zygote.
 
 use armento_migrate::{MigrateError, Result};
-use armento_model::Tid;
+use armento_model::{HomeTid, Tid};
 use armento_tracee::region::Code;
-use armento_tracee::trace;
+use armento_tracee::trace::{self, Regs, Status, Stopped};
 
 /// The child that an injected clone3 made. One that is not traced was made by another thread of the guest, in our name: all
 /// guests end with it.
@@ -16,11 +16,25 @@ pub fn made(r: i64, child: Option<Tid>) -> Option<Tid> {
 }
 
 /// The attach stop of a child made under trace.
-pub fn wait_first_stop(child: i32) -> Result<()> {
+pub fn wait_first_stop(child: Tid) -> Result<Stopped> {
     match trace::wait_certain(child)? {
-        trace::Status::Stopped(_) => Ok(()),
+        Status::Stopped(thread, _) => Ok(thread),
         _ => Err(MigrateError::Ended),
     }
+}
+
+/// Gives a child its caller's registers and mask; `stack`: its own, if not 0. It stays stopped.
+pub fn begin_child(child: Tid, stack: u64, caller: &Regs, mask: u64) -> Result<Stopped> {
+    let born = wait_first_stop(child)?;
+    let own = trace::regs(child)?;
+    let mut c = *caller;
+    (c.rax, c.orig_rax, c.fs_base, c.gs_base) = (0, u64::MAX, own.fs_base, own.gs_base);
+    if stack != 0 {
+        c.rsp = stack;
+    }
+    trace::set_regs(child, &c)?;
+    trace::set_sigmask(child, mask)?;
+    Ok(born)
 }
 
 /// clone3 wants a base and a size, and starts at their sum: a stack is passed as so many bytes below its end.
@@ -34,9 +48,9 @@ pub fn clone_args(
     tls: u64,
     ptid: u64,
     ctid: u64,
-    set_tid: Option<i32>,
+    set_tid: Option<HomeTid>,
 ) -> u64 {
-    let tid_at = code.scratch(0x300, &set_tid.unwrap_or(0).to_le_bytes());
+    let tid_at = code.scratch(0x300, &set_tid.unwrap_or_default().to_le_bytes());
     let (base, size) = match stack {
         0 => (0, 0),
         end => (end.saturating_sub(STACK_SIZE), STACK_SIZE),

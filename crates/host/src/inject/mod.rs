@@ -10,7 +10,7 @@ mod vdso;
 mod zygote;
 
 pub use allowed_calls::{AllowedCalls, Origin};
-pub use clone::{STACK_SIZE, clone_args, made, wait_first_stop};
+pub use clone::{STACK_SIZE, begin_child, clone_args, made, wait_first_stop};
 pub use mapping::{map_call, map_file, pass_in};
 pub use vdso::{ForeignVdso, map_vdso};
 pub use zygote::{new_body, prepare};

@@ -4,15 +4,17 @@ use super::clone::{clone_args, made, wait_first_stop};
 use crate::isolation::Guests;
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::{Local, MigrateError, Result};
+use armento_model::HomePid;
 use armento_tracee::inject::{Allowlist, Hold};
 use armento_tracee::notify::{FILTER_FLAGS, Listener, SET_MODE_FILTER};
 use armento_tracee::region::{BASE, Code};
-use armento_tracee::{maps, status, sys, trace};
+use armento_tracee::trace::{self, Stopped};
+use armento_tracee::{maps, status, sys};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Seizes the zygote, empties it and gives it the filter. Call from the tracer thread.
-pub fn prepare(g: &Guests, code: &Code) -> Result<(i32, Listener)> {
+pub fn prepare(g: &Guests, code: &Code) -> Result<(Stopped, Listener)> {
     let zygote = find(g.guard)?;
     let mut stopped = StoppedThreads::new(zygote);
     stopped.halt(trace::FOLLOW | trace::EXITKILL)?;
@@ -59,8 +61,9 @@ pub fn prepare(g: &Guests, code: &Code) -> Result<(i32, Listener)> {
     regs.rip = code.gate;
     regs.rsp = 0;
     h.finish(regs, !0)?;
-    let _ = stopped.disband();
-    Ok((zygote, listener))
+    // It has one thread.
+    let first = stopped.disband().pop().ok_or(MigrateError::Ended)?;
+    Ok((first.thread, listener))
 }
 
 /// struct sock_fprog and the program, in scratch.
@@ -104,17 +107,29 @@ fn paused(pid: i32) -> bool {
 }
 
 /// A new, stopped child of the zygote with this pid in the guests' namespace.
-pub fn new_body(zygote: i32, code: &Code, allowlist: &Arc<dyn Allowlist>, pid: i32) -> Result<i32> {
+pub fn new_body(
+    zygote: &Stopped,
+    code: &Code,
+    allowlist: &Arc<dyn Allowlist>,
+    pid: HomePid,
+) -> Result<Stopped> {
     let until = Instant::now() + Duration::from_millis(500);
     loop {
-        let mut h = Hold::take(zygote, allowlist.clone())?;
-        let args = clone_args(code, libc::CLONE_PARENT as u64, 0, 0, 0, 0, Some(pid));
+        let mut h = Hold::take(zygote.tid(), allowlist.clone())?;
+        let args = clone_args(
+            code,
+            libc::CLONE_PARENT as u64,
+            0,
+            0,
+            0,
+            0,
+            Some(pid.leader()),
+        );
         let (r, child) = h.call(code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
         drop(h);
         match (r, made(r, child)) {
             (_, Some(child)) => {
-                wait_first_stop(child)?;
-                return Ok(child);
+                return wait_first_stop(child);
             }
             // The last body with this number is not quite gone.
             (r, _) if r == -i64::from(libc::EEXIST) && Instant::now() < until => {
@@ -123,7 +138,7 @@ pub fn new_body(zygote: i32, code: &Code, allowlist: &Arc<dyn Allowlist>, pid: i
             (r, _) => {
                 return Err(armento_tracee::TraceError::Inside {
                     what: "clone3",
-                    tid: zygote,
+                    tid: zygote.tid(),
                     errno: -r as i32,
                 }
                 .into());

@@ -18,7 +18,7 @@ use armento_migrate::phase::Failpoint;
 use armento_migrate::postcopy::Fetch;
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{CpuTime, ENGINE_VERSION, MoveId, Pid, Stay, Xsave};
+use armento_model::{CpuTime, ENGINE_VERSION, HomePid, MoveId, Stay, Xsave};
 use armento_tracee::pages::Run;
 use armento_tracee::sys as tsys;
 use armento_wire::talk::{FileKey, ToHome};
@@ -33,7 +33,7 @@ pub fn receive(host: &Arc<Host>, mv: MoveId, mut r: Reader, mut w: Writer) {
         head: None,
         files: Incoming::new(&host.files),
         mv,
-        pid: 0,
+        pid: None,
         away: CpuTime::default(),
         later: Vec::new(),
         rest: None,
@@ -43,13 +43,12 @@ pub fn receive(host: &Arc<Host>, mv: MoveId, mut r: Reader, mut w: Writer) {
         Ok(bytes) => {
             let away = a.away;
             host.home.send(&ToHome::Ready { mv, bytes, away });
-            if let Some((proc, rest)) = a.rest.take() {
-                postcopy::fetch((a.pid, &proc), rest, (&mut r, &mut w));
+            if let (Some(pid), Some((proc, rest))) = (a.pid, a.rest.take()) {
+                postcopy::fetch((pid, &proc), rest, (&mut r, &mut w));
             }
         }
         Err(e) => {
-            if a.pid != 0 {
-                let pid = a.pid;
+            if let Some(pid) = a.pid {
                 host.tracer
                     .run(move |guests| drop_unthawed(guests, mv, pid));
             }
@@ -63,7 +62,7 @@ pub fn receive(host: &Arc<Host>, mv: MoveId, mut r: Reader, mut w: Writer) {
 
 /// A body that never ran is thrown away. One that another move of the process has brought meanwhile is not: the message
 /// about this move may have been delayed by the network.
-pub fn drop_unthawed(guests: &mut GuestTable, mv: MoveId, pid: Pid) {
+pub fn drop_unthawed(guests: &mut GuestTable, mv: MoveId, pid: HomePid) {
     if unthawed(guests, mv, pid).is_ok() {
         threads::remove_body(guests, pid);
     }
@@ -79,7 +78,8 @@ struct Arrival {
     head: Option<Head>,
     files: Incoming,
     mv: MoveId,
-    pid: Pid,
+    /// Known when a body was begun for it.
+    pid: Option<HomePid>,
     /// CPU time that it used away before.
     away: CpuTime,
     /// Pages that come after the flip, and what receives them.
@@ -90,8 +90,14 @@ struct Arrival {
 }
 
 impl Arrival {
+    /// The move and its process. Fails when no body was begun.
+    fn begun(&self) -> Result<(MoveId, HomePid)> {
+        let pid = self.pid.ok_or(MigrateError::Ended)?;
+        Ok((self.mv, pid))
+    }
+
     /// Home's order that an earlier body of the same process is to go comes on another stream, which may be slower.
-    fn await_drop(&self, pid: Pid) {
+    fn await_drop(&self, pid: HomePid) {
         let until = Instant::now() + DROP_MAX;
         let runs = move |guests: &mut GuestTable| guests.bodies.get(&pid).is_some_and(|b| !b.quiet);
         while self.host.tracer.run(runs) == Some(true) && Instant::now() < until {
@@ -148,12 +154,12 @@ impl Builder for Arrival {
             .tracer
             .run(move |guests| build::begin(guests, mv, &head));
         let filler = begun.unwrap_or(Err(MigrateError::Ended))?;
-        self.pid = pid;
+        self.pid = Some(pid);
         Ok(filler)
     }
 
     fn give_up(&mut self, runs: Vec<Run>) -> Result<()> {
-        let (mv, pid) = (self.mv, self.pid);
+        let (mv, pid) = self.begun()?;
         self.host
             .tracer
             .run(move |guests| build::give_up(guests, mv, pid, &runs))
@@ -162,7 +168,7 @@ impl Builder for Arrival {
 
     fn layout(&mut self, mut layout: Layout) -> Result<()> {
         self.files.keep();
-        let (mv, pid) = (self.mv, self.pid);
+        let (mv, pid) = self.begun()?;
         self.later = std::mem::take(&mut layout.later);
         self.host
             .tracer
@@ -172,7 +178,7 @@ impl Builder for Arrival {
 
     fn build(&mut self, mut state: State) -> Result<()> {
         processor::fit(&mut state.threads, &self.from, armento_sense::xsave())?;
-        let (mv, pid) = (self.mv, self.pid);
+        let (mv, pid) = self.begun()?;
         self.away = state.cpu.away;
         let later = std::mem::take(&mut self.later);
         self.rest = self
@@ -194,7 +200,7 @@ fn here() -> &'static Here {
 }
 
 /// Home hands the process over: it runs here. Signals that travelled are queued first.
-pub fn thaw(guests: &mut GuestTable, mv: MoveId, pid: Pid) {
+pub fn thaw(guests: &mut GuestTable, mv: MoveId, pid: HomePid) {
     let Some(b) = guests.bodies.get_mut(&pid).filter(|b| b.mv == Some(mv)) else {
         // The body died before it ran. Home has handed the process over, and must not wait for it.
         let sig = libc::SIGKILL;

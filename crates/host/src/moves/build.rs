@@ -22,7 +22,7 @@ use armento_migrate::phase::Failpoint;
 use armento_migrate::postcopy::Fetch;
 use armento_migrate::target::{drop_calls, relayout};
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{MoveId, Pid, Stay};
+use armento_model::{HomePid, HomeTid, MoveId, Pid, Stay};
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::pages::{self, Backing, Run};
 use armento_tracee::region::Code;
@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering;
 
 /// The body that the move `mv` builds, and that has not run. A move that was held up by the network may go on when another
 /// move of the process has begun its own.
-pub fn unthawed(guests: &mut GuestTable, mv: MoveId, pid: Pid) -> Result<&mut Body> {
+pub fn unthawed(guests: &mut GuestTable, mv: MoveId, pid: HomePid) -> Result<&mut Body> {
     let its = |b: &&mut Body| b.quiet && b.mv == Some(mv);
     let b = guests.bodies.get_mut(&pid).filter(its);
     b.ok_or(MigrateError::Ended)
@@ -56,7 +56,7 @@ pub fn begin(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Filler>
 }
 
 /// Removes what an earlier move has left of the process. Fails if this move was given up, or is not the latest.
-fn make_room(guests: &mut GuestTable, mv: MoveId, pid: Pid) -> Result<()> {
+fn make_room(guests: &mut GuestTable, mv: MoveId, pid: HomePid) -> Result<()> {
     if guests.shared.outgoing.aborted(mv) {
         return Err(MigrateError::Ended);
     }
@@ -79,11 +79,12 @@ fn make_room(guests: &mut GuestTable, mv: MoveId, pid: Pid) -> Result<()> {
 }
 
 /// An empty process with one thread, in the guest table. Returns its pid here.
-fn new_process(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<i32> {
-    let here = new_body(guests.zygote, &guests.code, &guests.allowlist(), head.pid)?;
-    let thread = GuestThread::new(head.pid, head.pid, here, Process::new(here));
+fn new_process(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<Pid> {
+    let stopped = new_body(&guests.zygote, &guests.code, &guests.allowlist(), head.pid)?;
+    let here = stopped.tid();
+    let thread = GuestThread::new(head.pid, head.pid.leader(), here, Process::new(here));
     guests.shared.threads.insert(&thread);
-    let mut body = Body::new(head.pid, TracedThread::stopped(thread));
+    let mut body = Body::new(head.pid, TracedThread::stopped(thread, stopped));
     body.quiet = true;
     body.mv = Some(mv);
     body.name = head.command.clone();
@@ -93,7 +94,7 @@ fn new_process(guests: &mut GuestTable, mv: MoveId, head: &Head) -> Result<i32> 
 }
 
 /// Gives it the vDSO of its home, its name, and a userfaultfd if the kernel allows that.
-fn prepare_process(guests: &mut GuestTable, here: i32, head: &Head) -> Result<()> {
+fn prepare_process(guests: &mut GuestTable, here: Pid, head: &Head) -> Result<()> {
     let code = guests.code.clone();
     let mut h = Hold::take(here, guests.allowlist())?;
     let foreign = map_vdso(&mut h, &code, head.mm.vdso)?;
@@ -132,7 +133,7 @@ fn forget_rescued(guests: &GuestTable, coming: &[Area]) {
 }
 
 /// Lets the pages of everything that is plain memory be made by userfaultfd. `None`: they are written.
-fn begin_filling(guests: &mut GuestTable, pid: Pid) -> Option<Arc<Uffd>> {
+fn begin_filling(guests: &mut GuestTable, pid: HomePid) -> Option<Arc<Uffd>> {
     let b = guests.bodies.get_mut(&pid)?;
     let uffd = b.uffd.clone()?;
     let plain = b.areas.iter().filter(|a| a.backing() == Backing::Memory);
@@ -158,7 +159,7 @@ fn end_filling(b: &mut Body) -> Result<()> {
 }
 
 /// Brings the mappings of an unthawed body to `areas`.
-fn shape(guests: &mut GuestTable, pid: Pid, areas: Vec<Area>) -> Result<()> {
+fn shape(guests: &mut GuestTable, pid: HomePid, areas: Vec<Area>) -> Result<()> {
     let (shared, code, allowlist) = (
         guests.shared.clone(),
         guests.code.clone(),
@@ -177,7 +178,7 @@ fn shape(guests: &mut GuestTable, pid: Pid, areas: Vec<Area>) -> Result<()> {
 }
 
 /// Dirty: the last layout.
-pub fn lay_out(guests: &mut GuestTable, mv: MoveId, pid: Pid, layout: Layout) -> Result<()> {
+pub fn lay_out(guests: &mut GuestTable, mv: MoveId, pid: HomePid, layout: Layout) -> Result<()> {
     unthawed(guests, mv, pid)?;
     make_objects(&guests.shared, &layout.areas, &[], &[])?;
     shape(guests, pid, layout.areas)?;
@@ -185,7 +186,7 @@ pub fn lay_out(guests: &mut GuestTable, mv: MoveId, pid: Pid, layout: Layout) ->
 }
 
 /// Drops these pages.
-pub fn give_up(guests: &mut GuestTable, mv: MoveId, pid: Pid, runs: &[Run]) -> Result<()> {
+pub fn give_up(guests: &mut GuestTable, mv: MoveId, pid: HomePid, runs: &[Run]) -> Result<()> {
     let (code, allowlist) = (guests.code.clone(), guests.allowlist());
     let b = unthawed(guests, mv, pid)?;
     let mut h = Hold::take(b.here, allowlist)?;
@@ -198,7 +199,7 @@ pub fn give_up(guests: &mut GuestTable, mv: MoveId, pid: Pid, runs: &[Run]) -> R
 pub fn finish(
     guests: &mut GuestTable,
     mv: MoveId,
-    pid: Pid,
+    pid: HomePid,
     state: &State,
     later: &[Run],
 ) -> Result<Option<(Arc<Process>, Fetch)>> {
@@ -273,7 +274,7 @@ fn set_memory(h: &mut Hold, code: &Code, b: &mut Body, state: &State) -> Result<
 }
 
 /// Signals that were pending at the source are pending here.
-fn requeue(guests: &mut GuestTable, pid: Pid, pending: &[(Option<i32>, Signal)]) {
+fn requeue(guests: &mut GuestTable, pid: HomePid, pending: &[(Option<HomeTid>, Signal)]) {
     for (tid, s) in pending {
         if let Ok(info) = s.0.as_slice().try_into() {
             threads::queue_signal(guests, pid, *tid, info);

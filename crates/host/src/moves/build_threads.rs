@@ -7,20 +7,20 @@ use crate::threads;
 use armento_migrate::image::restarts;
 use armento_migrate::image::{State, thread};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{Pid, Stay, Tid};
+use armento_model::{HomePid, HomeTid, Stay};
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::region::SCRATCH_AREAS;
-use armento_tracee::trace;
-use armento_tracee::trace::TraceError;
+use armento_tracee::trace::{self, Stopped, TraceError};
 
-fn enter(guests: &mut GuestTable, pid: Pid, here: i32, tid: i32) {
+fn enter(guests: &mut GuestTable, pid: HomePid, tid: HomeTid, stopped: Stopped) {
     let shared = guests.shared.clone();
     let Some(b) = guests.bodies.get_mut(&pid) else {
         return;
     };
-    let thread = GuestThread::new(pid, tid, here, b.proc.clone());
+    let thread = GuestThread::new(pid, tid, stopped.tid(), b.proc.clone());
     shared.threads.insert(&thread);
-    b.threads.insert(tid, TracedThread::stopped(thread));
+    b.threads
+        .insert(tid, TracedThread::stopped(thread, stopped));
 }
 
 /// What a thread shares with its process, as pthread_create(3) has it.
@@ -34,12 +34,12 @@ const THREAD: i32 = libc::CLONE_VM
 /// Makes the threads that an unthawed body lacks; each stays stopped until its state is restored.
 pub fn make_threads(
     guests: &mut GuestTable,
-    pid: Pid,
-    tids: impl Iterator<Item = Tid>,
+    pid: HomePid,
+    tids: impl Iterator<Item = HomeTid>,
 ) -> Result<()> {
     let (code, allowlist) = (guests.code.clone(), guests.allowlist());
     let b = guests.bodies.get(&pid).ok_or(MigrateError::Ended)?;
-    let lacking: Vec<Tid> = tids.filter(|t| !b.threads.contains_key(t)).collect();
+    let lacking: Vec<HomeTid> = tids.filter(|t| !b.threads.contains_key(t)).collect();
     if lacking.is_empty() {
         return Ok(());
     }
@@ -49,22 +49,22 @@ pub fn make_threads(
         let (r, child) = h.call(&code, libc::SYS_clone3, [args, 88, 0, 0, 0, 0])?;
         ok("clone3 of a thread", h.tid, r)?;
         let child = made(r, child).ok_or(MigrateError::Ended)?;
-        wait_first_stop(child)?;
-        enter(guests, pid, child, tid);
+        let stopped = wait_first_stop(child)?;
+        enter(guests, pid, tid, stopped);
     }
     Ok(())
 }
 
 /// Ends threads that were made at the offer and have ended at the source since then.
-pub fn retire_others(guests: &mut GuestTable, pid: Pid, state: &State) -> Result<()> {
+pub fn retire_others(guests: &mut GuestTable, pid: HomePid, state: &State) -> Result<()> {
     let (code, allowlist, shared) = (
         guests.code.clone(),
         guests.allowlist(),
         guests.shared.clone(),
     );
     let b = guests.bodies.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    let ended = |t: &Tid| !state.threads.iter().any(|s| s.tid == *t);
-    let over: Vec<Tid> = b.threads.keys().copied().filter(ended).collect();
+    let ended = |t: &HomeTid| !state.threads.iter().any(|s| s.tid == *t);
+    let over: Vec<HomeTid> = b.threads.keys().copied().filter(ended).collect();
     for traced in over.iter().filter_map(|t| b.threads.remove(t)) {
         shared.threads.remove(&traced.thread);
         let mut h = Hold::take(traced.thread.here, allowlist.clone())?;
@@ -84,7 +84,7 @@ pub fn retire_others(guests: &mut GuestTable, pid: Pid, state: &State) -> Result
 /// Restores the state of the threads, many at once; they stay stopped. `ignores`: see [`Hold::take_known`].
 pub fn restore_threads(
     guests: &mut GuestTable,
-    pid: Pid,
+    pid: HomePid,
     state: &State,
     ignores: bool,
 ) -> Result<()> {

@@ -11,7 +11,7 @@ use armento_migrate::image::areas::Survey;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{State, ThreadState, itimers, membarrier, mm, sigs, thread};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, Pid, Tid};
+use armento_model::{HomePid, HomeTid, MoveId, Pid};
 use armento_tracee::inject::{self, Hold};
 use armento_tracee::region::SCRATCH_AREAS;
 use armento_tracee::{status, sys, trace};
@@ -23,8 +23,8 @@ use std::sync::atomic::Ordering;
 pub fn capture(
     guests: &mut GuestTable,
     mv: MoveId,
-    pid: Pid,
-    here: i32,
+    pid: HomePid,
+    here: Pid,
     elsewhere: bool,
 ) -> Result<(Survey, State)> {
     let code = guests.code.clone();
@@ -47,7 +47,7 @@ pub fn capture(
     }
     let mut numbers = mm::read(here, last.vdso)?;
     let mut threads = Vec::new();
-    let mut pending: Vec<(Option<i32>, Signal)> = Vec::new();
+    let mut pending: Vec<(Option<HomeTid>, Signal)> = Vec::new();
     let mut actions = Vec::new();
     let mut itimers = itimers::Itimers::default();
     let mut registered = 0;
@@ -61,7 +61,7 @@ pub fn capture(
             let here = traced.thread.here;
             let used = traced.thread.cpu_travels();
             let mut h = Hold::take_known(here, allowlist.clone(), ignores)?;
-            if traced.thread.tid == pid {
+            if traced.thread.tid.leads(pid) {
                 mm::read_brk(&mut h, &code, &mut numbers)?;
                 actions = sigs::read(&mut h, &code)?;
                 itimers = itimers::read(&mut h, &code)?;
@@ -87,19 +87,19 @@ pub fn capture(
     }
     for traced in all {
         let (tid, here) = (traced.thread.tid, traced.thread.here);
-        if let Some((_, info)) = traced.halted.and_then(|h| h.signal) {
+        if let Some((_, info)) = traced.halted.as_ref().and_then(|h| h.signal) {
             pending.push((Some(tid), Signal(info.to_vec())));
         }
         for s in trace::pending(here, false)? {
             pending.extend(original(&guests.cookies, Some(tid), s));
         }
-        if tid == pid {
+        if tid.leads(pid) {
             for s in trace::pending(here, true)? {
                 pending.extend(original(&guests.cookies, None, s));
             }
         }
     }
-    threads.sort_by_key(|t| (t.tid != pid, t.tid));
+    threads.sort_by_key(|t| (!t.tid.leads(pid), t.tid));
     let overruns = lock(&b.proc.overruns).clone().into_iter().collect();
     Ok((
         last,
@@ -141,7 +141,11 @@ fn remembered(st: &CallState, t: &mut ThreadState) {
 }
 
 /// A pending signal as it travels. It stays pending here: the move may fail.
-fn original(v: &SiginfoCookies, to: Option<Tid>, s: sys::SigInfo) -> Option<(Option<Tid>, Signal)> {
+fn original(
+    v: &SiginfoCookies,
+    to: Option<HomeTid>,
+    s: sys::SigInfo,
+) -> Option<(Option<HomeTid>, Signal)> {
     let real = match v.original(&s) {
         Some(Original::Info(real)) => real,
         Some(Original::Void) => return None,

@@ -21,7 +21,7 @@ use armento_migrate::image::{Head, State};
 use armento_migrate::phase::Failpoint;
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, Pid, Tid};
+use armento_model::{HomePid, HomeTid, MoveId, Pid};
 use armento_tracee::sys;
 use armento_tracee::uffd::Uffd;
 use armento_wire::talk::{FileKey, ToHome, Whither};
@@ -37,7 +37,7 @@ const ABORT_MAX: Duration = Duration::from_secs(60);
 /// Home acknowledges once a second (`PULSE_CALM`, `state/home_link.rs`).
 const HEARD_MAX: Duration = Duration::from_millis(2500);
 
-pub fn depart(host: &Arc<Host>, mv: MoveId, pid: Pid, to: Whither) {
+pub fn depart(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) {
     if let Err(e) = leave(host, mv, pid, to) {
         failed(host, mv, &e);
     }
@@ -49,7 +49,7 @@ fn failed(shared: &Shared, mv: MoveId, e: &MigrateError) {
     shared.home.send(&ToHome::Failed { mv, stay, detail });
 }
 
-fn leave(host: &Arc<Host>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
+fn leave(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) -> Result<()> {
     let homeward = matches!(to, Whither::Home);
     let mut pair = connect(host, mv, to)?;
     let closer = pair.0.closer().ok();
@@ -80,7 +80,7 @@ fn leave(host: &Arc<Host>, mv: MoveId, pid: Pid, to: Whither) -> Result<()> {
 /// interrupted. Or it was handed over already, and Drop comes: the connection to the target may have broken after the last
 /// byte. Without home no body may go on here.
 fn await_verdict(m: &Move) {
-    let body = || m.host.threads.of_home(m.pid);
+    let body = || m.host.threads.of_home(m.pid.leader());
     // After a Drop it may come back meanwhile.
     let is_here = || body().is_some_and(|c| c.here == m.here);
     let pause = Duration::from_micros(200);
@@ -97,24 +97,24 @@ fn await_verdict(m: &Move) {
 struct Move<'a> {
     host: &'a Arc<Host>,
     mv: MoveId,
-    pid: Pid,
+    pid: HomePid,
     /// Its pid on this node.
-    here: i32,
+    here: Pid,
     homeward: bool,
 }
 
 /// A body that is to leave.
 struct Source {
-    here: i32,
+    here: Pid,
     needs: CpuSet,
     uffd: Option<Arc<Uffd>>,
     proc: Arc<Process>,
-    tids: Vec<Tid>,
+    tids: Vec<HomeTid>,
     vdso: Option<ForeignVdso>,
 }
 
 impl Source {
-    fn of(guests: &mut GuestTable, pid: Pid) -> Option<Source> {
+    fn of(guests: &mut GuestTable, pid: HomePid) -> Option<Source> {
         let b = guests.bodies.get(&pid).filter(|b| !b.quiet)?;
         Some(Source {
             here: b.here,

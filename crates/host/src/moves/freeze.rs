@@ -6,7 +6,7 @@ use crate::calls;
 use crate::state::{FOR_MOVE, GuestTable, Host, Process};
 use crate::threads;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, Pid, Stay, Tid};
+use armento_model::{HomePid, MoveId, Stay, Tid};
 use armento_tracee::cpu;
 use armento_wire::talk::ToHome;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ const FREEZE_MAX: Duration = Duration::from_secs(3);
 /// Freezes `pid`. After `Ok` every thread is halted, and every signal that home sent has been queued here:
 /// those that come later wait at home. After an error it may be frozen, or half so: `unfreeze` it. Before: not in
 /// the tracer thread.
-pub fn freeze(host: &Arc<Host>, mv: MoveId, pid: Pid) -> Result<()> {
+pub fn freeze(host: &Arc<Host>, mv: MoveId, pid: HomePid) -> Result<()> {
     let until = Instant::now() + FREEZE_MAX;
     // Forks and mappings first: they are short, and a fork needs its home.
     let (proc, sleepers) = host
@@ -63,7 +63,7 @@ pub fn freeze(host: &Arc<Host>, mv: MoveId, pid: Pid) -> Result<()> {
 }
 
 /// Returns the threads that are in a call, by their numbers here.
-fn begin(guests: &mut GuestTable, mv: MoveId, pid: Pid) -> Result<(Arc<Process>, Vec<Tid>)> {
+fn begin(guests: &mut GuestTable, mv: MoveId, pid: HomePid) -> Result<(Arc<Process>, Vec<Tid>)> {
     // A move that was given up must not freeze: the order that ends its freeze has come already.
     if guests.shared.outgoing.aborted(mv) {
         return Err(MigrateError::Ended);
@@ -74,7 +74,7 @@ fn begin(guests: &mut GuestTable, mv: MoveId, pid: Pid) -> Result<(Arc<Process>,
         || b.stopped
         || b.releases.is_some()
         || b.threads.values().any(|t| t.asking);
-    if busy || !b.threads.contains_key(&pid) {
+    if busy || !b.threads.contains_key(&pid.leader()) {
         return Err(MigrateError::Stays(
             Stay::Busy,
             "it is stopped or about to end".into(),
@@ -90,7 +90,7 @@ fn begin(guests: &mut GuestTable, mv: MoveId, pid: Pid) -> Result<(Arc<Process>,
 }
 
 /// Ends a freeze: all threads run on.
-pub fn unfreeze(host: &Arc<Host>, pid: Pid) {
+pub fn unfreeze(host: &Arc<Host>, pid: HomePid) {
     host.tracer.run(move |guests| {
         if let Some(b) = guests.bodies.get_mut(&pid) {
             b.freezer = None;

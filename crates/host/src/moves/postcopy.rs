@@ -10,7 +10,7 @@ use armento_migrate::image::Kind;
 use armento_migrate::postcopy::Fetch;
 use armento_migrate::source::Job;
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::Pid;
+use armento_model::{HomePid, Pid};
 use armento_tracee::inject::{Hold, ok};
 use armento_tracee::pages::{self, Run};
 use armento_tracee::region::Code;
@@ -64,7 +64,7 @@ pub fn begin(shared: &Shared, h: &mut Hold, code: &Code, b: &Body, later: &[Run]
 }
 
 /// Receives the remaining pages. When one does not come `fetch` ends the body, and home is notified as of every end.
-pub fn fetch((pid, proc): (Pid, &Process), fetch: Fetch, (r, w): (&mut Reader, &mut Writer)) {
+pub fn fetch((pid, proc): (HomePid, &Process), fetch: Fetch, (r, w): (&mut Reader, &mut Writer)) {
     if let Err(e) = fetch.run(r, w) {
         eprintln!("process {pid} ends: the rest of its memory was lost with its link: {e}");
     }
@@ -75,12 +75,12 @@ pub fn fetch((pid, proc): (Pid, &Process), fetch: Fetch, (r, w): (&mut Reader, &
 /// there, which waits for the end of this, and Abort when it is to go on here.
 pub struct PageSource {
     host: Arc<Host>,
-    pid: Pid,
-    here: i32,
+    pid: HomePid,
+    here: Pid,
 }
 
 impl PageSource {
-    pub fn begin(host: &Arc<Host>, pid: Pid, here: i32) -> PageSource {
+    pub fn begin(host: &Arc<Host>, pid: HomePid, here: Pid) -> PageSource {
         let source = PageSource {
             host: host.clone(),
             pid,
@@ -111,7 +111,7 @@ impl Drop for PageSource {
 }
 
 /// Sends the rest of a body that stands still here.
-pub fn serve(pid: Pid, job: &mut Job<'_, Reader, Writer>, closer: Option<&TcpStream>) {
+pub fn serve(pid: HomePid, job: &mut Job<'_, Reader, Writer>, closer: Option<&TcpStream>) {
     let cut = || drop(closer.map(|c| c.shutdown(Shutdown::Both)));
     // A process that ended at the target needs no more pages.
     if let Err(e) = job.serve(&cut)
@@ -122,7 +122,7 @@ pub fn serve(pid: Pid, job: &mut Job<'_, Reader, Writer>, closer: Option<&TcpStr
 }
 
 /// Removes a body that home has dropped; one whose pages are still being sent from here goes when they are sent.
-pub fn drop_later(guests: &mut GuestTable, pid: Pid) {
+pub fn drop_later(guests: &mut GuestTable, pid: HomePid) {
     match guests.bodies.get_mut(&pid) {
         Some(b) if b.serving => {
             b.quiet = true;

@@ -8,7 +8,7 @@ use armento_migrate::image::Area;
 use armento_migrate::image::Kind;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{Pid, Stay};
+use armento_model::{HomePid, Stay};
 use armento_wire::bulk::{self};
 use armento_wire::pages::plain_head;
 use armento_wire::talk::ObjectId;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const TOGETHER_MAX: Duration = Duration::from_secs(3);
 
 /// Bodies that share memory with that of `pid`, itself among them, and what they map of it.
-pub fn partners(guests: &GuestTable, pid: Pid) -> Result<Vec<(Pid, Vec<Area>)>> {
+pub fn partners(guests: &GuestTable, pid: HomePid) -> Result<Vec<(HomePid, Vec<Area>)>> {
     if lock(&guests.shared.objects).is_empty() {
         return Ok(Vec::new());
     }
@@ -46,12 +46,12 @@ pub fn partners(guests: &GuestTable, pid: Pid) -> Result<Vec<(Pid, Vec<Area>)>> 
 }
 
 /// Waits until all bodies that share memory with `pid` stand still, too: home asks for all of them at once.
-pub fn all_frozen(host: &Arc<Host>, pid: Pid) -> Result<()> {
+pub fn all_frozen(host: &Arc<Host>, pid: HomePid) -> Result<()> {
     let until = Instant::now() + TOGETHER_MAX;
     loop {
-        let late = host.tracer.run(move |guests| -> Result<Option<Pid>> {
+        let late = host.tracer.run(move |guests| -> Result<Option<HomePid>> {
             let all = partners(guests, pid)?;
-            let still = |p: &Pid| guests.bodies.get(p).is_none_or(|b| b.still());
+            let still = |p: &HomePid| guests.bodies.get(p).is_none_or(|b| b.still());
             Ok(all.into_iter().map(|(p, _)| p).find(|p| !still(p)))
         });
         let Some(p) = late.unwrap_or(Err(MigrateError::Ended))? else {

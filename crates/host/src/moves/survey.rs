@@ -6,10 +6,10 @@ use armento_migrate::image::objects::Views;
 use armento_migrate::image::vdso::Vdso;
 use armento_migrate::image::{Head, Processor, mm};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{ENGINE_VERSION, Pid, Tid};
+use armento_model::{ENGINE_VERSION, HomePid, HomeTid, Pid};
 use armento_tracee::{maps, status};
 
-pub fn survey(here: i32, foreign: Option<Vdso>) -> Result<Survey> {
+pub fn survey(here: Pid, foreign: Option<Vdso>) -> Result<Survey> {
     let all = maps::read(here).map_err(|_| MigrateError::Ended)?;
     let mut s = areas::of_body(&all, foreign)?;
     if foreign.is_none() {
@@ -18,7 +18,12 @@ pub fn survey(here: i32, foreign: Option<Vdso>) -> Result<Survey> {
     Ok(s)
 }
 
-pub fn head(pid: Pid, (here, needs): (i32, CpuSet), s: &Survey, tids: Vec<Tid>) -> Result<Head> {
+pub fn head(
+    pid: HomePid,
+    (here, needs): (Pid, CpuSet),
+    s: &Survey,
+    tids: Vec<HomeTid>,
+) -> Result<Head> {
     let st = status::read(here).map_err(|_| MigrateError::Ended)?;
     Ok(Head {
         engine: ENGINE_VERSION,

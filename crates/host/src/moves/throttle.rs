@@ -6,7 +6,7 @@
 
 use crate::state::{GuestTable, Host, THROTTLE};
 use crate::threads;
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, Tid};
 use armento_tracee::{sched_slice, spawn, status, trace};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -27,7 +27,7 @@ pub struct Throttle {
     ended: mpsc::Receiver<()>,
 }
 
-pub fn on(host: &Arc<Host>, pid: Pid) -> Throttle {
+pub fn on(host: &Arc<Host>, pid: HomePid) -> Throttle {
     let (over, level) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicUsize::new(0)),
@@ -72,7 +72,7 @@ impl Drop for Throttle {
 
 /// A thread that was woken runs on until the next tick of the kernel's, milliseconds, if its slice is not over. Returns
 /// what the slices were, by thread.
-fn shorten(guests: &mut GuestTable, pid: Pid) -> Vec<(Tid, u64)> {
+fn shorten(guests: &mut GuestTable, pid: HomePid) -> Vec<(Tid, u64)> {
     let threads = guests.bodies.get(&pid).map(|b| b.threads.values());
     let here = threads.into_iter().flatten().map(|t| t.thread.here);
     here.filter_map(|tid| Some((tid, sched_slice::shorten(tid)?)))
@@ -80,7 +80,7 @@ fn shorten(guests: &mut GuestTable, pid: Pid) -> Vec<(Tid, u64)> {
 }
 
 /// Threads that were made meanwhile inherited a short one.
-fn restore(guests: &mut GuestTable, pid: Pid, slices: &[(Tid, u64)]) {
+fn restore(guests: &mut GuestTable, pid: HomePid, slices: &[(Tid, u64)]) {
     let Some(b) = guests.bodies.get(&pid) else {
         return;
     };
@@ -94,7 +94,7 @@ fn restore(guests: &mut GuestTable, pid: Pid, slices: &[(Tid, u64)]) {
 }
 
 /// A thread that sleeps writes nothing, and is left alone.
-fn stand(guests: &mut GuestTable, pid: Pid) {
+fn stand(guests: &mut GuestTable, pid: HomePid) {
     let Some(b) = guests.bodies.get_mut(&pid) else {
         return;
     };
@@ -106,7 +106,7 @@ fn stand(guests: &mut GuestTable, pid: Pid) {
     }
 }
 
-fn go_on(guests: &mut GuestTable, pid: Pid) {
+fn go_on(guests: &mut GuestTable, pid: HomePid) {
     if let Some(b) = guests.bodies.get_mut(&pid) {
         b.proc.freeze(THROTTLE, false);
     }

@@ -7,13 +7,14 @@ use crate::inject::ForeignVdso;
 use armento_client::api::CpuSet;
 use armento_migrate::image::Area;
 use armento_migrate::stop_threads::Halted;
-use armento_model::{MoveId, Pid, Tid};
+use armento_model::{HomePid, HomeTid, MoveId, Pid, Tid};
 use armento_sense::Withheld;
 use armento_tracee::cpu_demand::Demand;
 use armento_tracee::inject::Allowlist;
 use armento_tracee::pages::Run;
 use armento_tracee::region::Code;
 use armento_tracee::sys::SigInfo;
+use armento_tracee::trace::Stopped;
 use armento_tracee::uffd::Uffd;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -23,8 +24,9 @@ use std::time::{Duration, Instant};
 pub struct GuestTable {
     pub shared: Arc<Shared>,
     pub code: Code,
-    pub zygote: i32,
-    pub bodies: BTreeMap<Pid, Body>,
+    /// It stands still for as long as there is a host.
+    pub zygote: Stopped,
+    pub bodies: BTreeMap<HomePid, Body>,
     pub cookies: SiginfoCookies,
     /// Signals that came before their process or thread: home knows a child as soon as its deputy is born.
     pub early: VecDeque<EarlySignals>,
@@ -42,9 +44,9 @@ pub struct TracedThread {
 
 impl TracedThread {
     /// A thread that was just made and stands still.
-    pub fn stopped(thread: Arc<GuestThread>) -> TracedThread {
+    pub fn stopped(thread: Arc<GuestThread>, stop: Stopped) -> TracedThread {
         let halted = Some(Halted {
-            tid: thread.here,
+            thread: stop,
             signal: None,
         });
         TracedThread {
@@ -55,11 +57,19 @@ impl TracedThread {
     }
 }
 
+/// A thread that has called vfork and stands still.
+pub struct VforkParent {
+    pub pid: HomePid,
+    pub tid: HomeTid,
+    pub thread: Stopped,
+}
+
 pub struct Body {
-    pub pid: Pid,
-    pub here: i32,
+    pub pid: HomePid,
+    /// As this node numbers it.
+    pub here: Pid,
     pub proc: Arc<Process>,
-    pub threads: BTreeMap<Tid, TracedThread>,
+    pub threads: BTreeMap<HomeTid, TracedThread>,
     pub uffd: Option<Arc<Uffd>>,
     /// Memory whose pages come by `uffd` alone, until it is complete.
     pub filling: Vec<Run>,
@@ -67,8 +77,8 @@ pub struct Body {
     pub freezer: Option<Freezer>,
     /// Home's kernel stopped the process (job control).
     pub stopped: bool,
-    /// A vfork child: this thread of that process waits for its exec or end.
-    pub releases: Option<(Pid, Tid)>,
+    /// A vfork child: this thread waits for its exec or end.
+    pub releases: Option<VforkParent>,
     /// Built but not thawed, or frozen and handed over: its exit is not reported.
     pub quiet: bool,
     /// Pages of it are sent to where it runs now: its memory must stay.
@@ -103,12 +113,12 @@ pub struct Freezer {
 
 impl Body {
     /// A body that was just made, with its first thread.
-    pub fn new(pid: Pid, first: TracedThread) -> Body {
+    pub fn new(pid: HomePid, first: TracedThread) -> Body {
         Body {
             pid,
             here: first.thread.here,
             proc: first.thread.proc.clone(),
-            threads: [(pid, first)].into(),
+            threads: [(pid.leader(), first)].into(),
             uffd: None,
             filling: Vec::new(),
             freezer: None,
@@ -140,7 +150,7 @@ const YOUNG: Duration = Duration::from_secs(5);
 /// Signals for a process or thread that is not born here yet.
 #[derive(Default)]
 pub struct EarlySignals {
-    pub id: Tid,
+    pub id: HomeTid,
     pub list: Vec<SigInfo>,
     /// How many came: home waits until all were acknowledged, kept or not.
     pub count: u64,
@@ -159,7 +169,7 @@ impl GuestTable {
     }
 
     /// The body that a thread of this node belongs to, and home's number of the thread.
-    pub fn thread(&mut self, here: Tid) -> Option<(&mut Body, Tid)> {
+    pub fn thread(&mut self, here: Tid) -> Option<(&mut Body, HomeTid)> {
         let thread = self.shared.threads.here(here)?;
         Some((self.bodies.get_mut(&thread.pid)?, thread.tid))
     }

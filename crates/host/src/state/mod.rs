@@ -29,7 +29,7 @@ pub use call::{Ask, Asked, CallState, Then, Waiting};
 pub use descriptors::Way;
 pub use drain::Drain;
 pub use futex_wait::{FutexWait, Interrupted, Replaced};
-pub use guests::{Body, EARLY_MAX, EarlySignals, Freezer, GuestTable, TracedThread};
+pub use guests::{Body, EARLY_MAX, EarlySignals, Freezer, GuestTable, TracedThread, VforkParent};
 pub use home_link::{HomeLink, HomeReader, PULSE, PULSE_CALM, PULSE_EMPTY};
 pub use host::Host;
 pub use meetings::{Meetings, Pair};

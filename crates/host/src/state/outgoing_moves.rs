@@ -6,7 +6,7 @@
 
 use crate::sync::lock;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, Pid, Stay};
+use armento_model::{HomePid, MoveId, Stay};
 use std::collections::{HashMap, VecDeque};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Condvar, Mutex};
@@ -25,20 +25,20 @@ pub struct OutgoingMoves {
 
 #[derive(Default)]
 struct Table {
-    under_way: HashMap<Pid, (MoveId, Option<TcpStream>)>,
+    under_way: HashMap<HomePid, (MoveId, Option<TcpStream>)>,
     /// Moves that home gave up, the latest last.
     aborted: VecDeque<MoveId>,
 }
 
 /// The one move of a process that is under way.
-pub struct OutgoingMove<'a>(&'a OutgoingMoves, Pid);
+pub struct OutgoingMove<'a>(&'a OutgoingMoves, HomePid);
 
 impl OutgoingMoves {
     /// Waits until no other move of `pid` is under way. `closer`: what breaks the connection over which it goes.
     pub fn begin(
         &self,
         mv: MoveId,
-        pid: Pid,
+        pid: HomePid,
         closer: Option<TcpStream>,
         max: Duration,
     ) -> Result<OutgoingMove<'_>> {
@@ -100,6 +100,8 @@ mod tests {
     use std::io::Read;
     use std::net::TcpListener;
 
+    const SEVEN: HomePid = HomePid::of_home(7);
+    const EIGHT: HomePid = HomePid::of_home(8);
     const SOON: Duration = Duration::from_millis(20);
 
     fn connected() -> (TcpStream, TcpStream) {
@@ -112,11 +114,11 @@ mod tests {
     #[test]
     fn a_move_waits_for_the_one_before() {
         let all = OutgoingMoves::default();
-        let first = all.begin(1, 7, None, SOON).expect("the first");
-        assert!(all.begin(2, 8, None, SOON).is_ok());
-        assert!(all.begin(2, 7, None, SOON).is_err());
+        let first = all.begin(1, SEVEN, None, SOON).expect("the first");
+        assert!(all.begin(2, EIGHT, None, SOON).is_ok());
+        assert!(all.begin(2, SEVEN, None, SOON).is_err());
         std::thread::scope(|s| {
-            let next = s.spawn(|| all.begin(3, 7, None, PREVIOUS_MAX).is_ok());
+            let next = s.spawn(|| all.begin(3, SEVEN, None, PREVIOUS_MAX).is_ok());
             drop(first);
             assert!(next.join().expect("the next"));
         });
@@ -127,13 +129,13 @@ mod tests {
         let all = OutgoingMoves::default();
         let (ours, mut theirs) = connected();
         let closer = ours.try_clone().expect("a second handle");
-        let _one = all.begin(1, 7, Some(closer), SOON).expect("a move");
+        let _one = all.begin(1, SEVEN, Some(closer), SOON).expect("a move");
         all.abort(2);
         all.abort(1);
         assert_eq!(theirs.read(&mut [0]).expect("an end"), 0);
         assert!(all.aborted(1));
         assert!(matches!(
-            all.begin(2, 8, None, SOON),
+            all.begin(2, EIGHT, None, SOON),
             Err(MigrateError::Ended)
         ));
     }
@@ -143,7 +145,7 @@ mod tests {
         let all = OutgoingMoves::default();
         let (ours, mut theirs) = connected();
         let one = all
-            .begin(1, 7, ours.try_clone().ok(), SOON)
+            .begin(1, SEVEN, ours.try_clone().ok(), SOON)
             .expect("a move");
         drop(ours);
         one.cut();

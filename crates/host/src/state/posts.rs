@@ -1,7 +1,7 @@
 //! Posted writes on their way home: those that follow each other are put together, and what is not made yet is bounded.
 
 use armento_abi::Packed;
-use armento_model::Tid;
+use armento_model::HomeTid;
 use armento_wire::call::{Call, POSTED};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub const LINGER: Duration = Duration::from_micros(300);
 /// Where a write begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    pub tid: Tid,
+    pub tid: HomeTid,
     pub fd: i32,
     /// Offset in the file; `None`: the description's own.
     pub at: Option<u64>,
@@ -129,7 +129,7 @@ impl Batch {
 }
 
 /// The close of a descriptor that cannot fail.
-pub fn close(tid: Tid, fd: i32) -> Call {
+pub fn close(tid: HomeTid, fd: i32) -> Call {
     let packed = Packed {
         nr: libc::SYS_close as u16,
         args: [fd as u64, 0, 0, 0, 0, 0],
@@ -138,7 +138,7 @@ pub fn close(tid: Tid, fd: i32) -> Call {
     posted(tid, packed)
 }
 
-fn posted(tid: Tid, packed: Packed) -> Call {
+fn posted(tid: HomeTid, packed: Packed) -> Call {
     Call {
         tid,
         seq: 0,
@@ -153,7 +153,11 @@ mod tests {
     use super::*;
 
     fn to(fd: i32, at: Option<u64>) -> Target {
-        Target { tid: 7, fd, at }
+        Target {
+            tid: HomeTid::of_home(7),
+            fd,
+            at,
+        }
     }
 
     fn add(p: &mut Posts, t: Target, bytes: &[u8]) -> Option<Call> {

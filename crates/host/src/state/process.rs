@@ -11,7 +11,7 @@ use super::stack_growth;
 use crate::sync::lock;
 use armento_abi::Mem;
 use armento_migrate::image::Cpu;
-use armento_model::{CpuTime, Pid, Tid};
+use armento_model::{CpuTime, HomePid, HomeTid, Pid, Tid};
 use armento_tracee::notify::Notice;
 use armento_tracee::{cpu, sys};
 use std::collections::BTreeMap;
@@ -130,18 +130,18 @@ impl Process {
 /// One guest thread.
 pub struct GuestThread {
     /// Home's number.
-    pub tid: Tid,
+    pub tid: HomeTid,
     /// This node's number.
     pub here: Tid,
     /// Home's number of its process.
-    pub pid: Pid,
+    pub pid: HomePid,
     pub proc: Arc<Process>,
     pub cpu: Mutex<CpuAccount>,
     pub call: Mutex<CallState>,
 }
 
 impl GuestThread {
-    pub fn new(pid: Pid, tid: Tid, here: Tid, proc: Arc<Process>) -> Arc<GuestThread> {
+    pub fn new(pid: HomePid, tid: HomeTid, here: Tid, proc: Arc<Process>) -> Arc<GuestThread> {
         Arc::new(GuestThread {
             tid,
             here,

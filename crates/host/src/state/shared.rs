@@ -14,7 +14,7 @@ use crate::inject::AllowedCalls;
 use crate::sync::{Pause, lock};
 use armento_client::api::HostStart;
 use armento_migrate::image::objects::{Object, ObjectId};
-use armento_model::Pid;
+use armento_model::HomePid;
 use armento_tracee::notify::Listener;
 use armento_tracee::sys as tsys;
 use armento_wire::talk::ToHome;
@@ -85,13 +85,13 @@ impl Shared {
     }
 
     /// Asks home to fetch a process while this node sends its guests away.
-    pub fn send_home(&self, pid: Pid) {
+    pub fn send_home(&self, pid: HomePid) {
         let Some((stay, why)) = self.drain.why() else {
             return;
         };
         self.home.send(&ToHome::ComeHome {
             pid,
-            tid: pid,
+            tid: pid.leader(),
             stay,
             why,
             about: None,

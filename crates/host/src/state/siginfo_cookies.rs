@@ -6,7 +6,7 @@
 //! expirations that follow (see `migrate/src/image/timers.rs`).
 
 use armento_migrate::image::timers::{absorb, timer_of};
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, HomeTid};
 use armento_tracee::sys::{SigInfo, siginfo_code};
 use std::collections::BTreeMap;
 
@@ -24,9 +24,9 @@ pub struct SiginfoCookies {
 }
 
 struct Kept {
-    pid: Pid,
+    pid: HomePid,
     /// The thread whose queue it is in; none: the process's.
-    to: Option<Tid>,
+    to: Option<HomeTid>,
     info: SigInfo,
     /// Its timer was set anew or deleted: it is not delivered.
     void: bool,
@@ -57,14 +57,14 @@ impl Kept {
         }
     }
 
-    fn is_of(&self, pid: Pid, timer: i32) -> bool {
+    fn is_of(&self, pid: HomePid, timer: i32) -> bool {
         self.pid == pid && !self.void && timer_of(&self.info) == Some(timer)
     }
 }
 
 impl SiginfoCookies {
     /// A copy that an outsider may queue.
-    pub fn issue(&mut self, pid: Pid, to: Option<Tid>, info: &SigInfo) -> SigInfo {
+    pub fn issue(&mut self, pid: HomePid, to: Option<HomeTid>, info: &SigInfo) -> SigInfo {
         if self.kept.len() >= COOKIES_MAX {
             let half = self.next.wrapping_sub(COOKIES_MAX as i32 / 2);
             self.kept.retain(|k, _| *k > half);
@@ -102,7 +102,7 @@ impl SiginfoCookies {
     }
 
     /// The thread that it is for, or none, whichever queue it is in by now. `None` when it has no cookie.
-    pub fn directed(&self, info: &SigInfo) -> Option<Option<Tid>> {
+    pub fn directed(&self, info: &SigInfo) -> Option<Option<HomeTid>> {
         self.kept.get(&word(info, 4)).map(|v| v.to)
     }
 
@@ -121,7 +121,7 @@ impl SiginfoCookies {
     }
 
     /// A thread took a signal of this number without reading its siginfo.
-    pub fn taken(&mut self, pid: Pid, tid: Tid, signal: i32) -> Option<Original> {
+    pub fn taken(&mut self, pid: HomePid, tid: HomeTid, signal: i32) -> Option<Original> {
         // Its own queue comes before the process's.
         let oldest = [Some(tid), None].into_iter().find_map(|to| {
             let mine = |v: &Kept| (v.pid, v.to, v.signal()) == (pid, to, signal);
@@ -131,13 +131,13 @@ impl SiginfoCookies {
     }
 
     /// The queue in which the last signal of a timer was put, and its number.
-    pub fn pending(&self, pid: Pid, timer: i32) -> Option<(Option<Tid>, i32)> {
+    pub fn pending(&self, pid: HomePid, timer: i32) -> Option<(Option<HomeTid>, i32)> {
         let v = self.kept.values().rev().find(|v| v.is_of(pid, timer))?;
         Some((v.to, v.signal()))
     }
 
     /// Before: the signal that `pending` returned is still in its queue.
-    pub fn absorb(&mut self, pid: Pid, timer: i32, later: &SigInfo) {
+    pub fn absorb(&mut self, pid: HomePid, timer: i32, later: &SigInfo) {
         let all = self.kept.values_mut().rev();
         if let Some(v) = all.into_iter().find(|v| v.is_of(pid, timer)) {
             absorb(&mut v.info, later);
@@ -145,14 +145,14 @@ impl SiginfoCookies {
     }
 
     /// A timer was set anew or deleted.
-    pub fn void(&mut self, pid: Pid, timer: i32) {
+    pub fn void(&mut self, pid: HomePid, timer: i32) {
         let all = self.kept.values_mut();
         all.filter(|v| v.is_of(pid, timer))
             .for_each(|v| v.void = true);
     }
 
     /// A body is no more.
-    pub fn forget(&mut self, pid: Pid) {
+    pub fn forget(&mut self, pid: HomePid) {
         self.kept.retain(|_, v| v.pid != pid);
     }
 }
@@ -163,6 +163,9 @@ mod tests {
     use armento_migrate::image::timers::overrun;
 
     const SIG: i32 = 40;
+    const ONE: HomePid = HomePid::of_home(1);
+    const TWO: HomePid = HomePid::of_home(2);
+    const THREAD: HomeTid = HomeTid::of_home(3);
 
     fn signal(code: i32, who: i32, overrun: i32) -> SigInfo {
         let mut i: SigInfo = [0; 128];
@@ -180,7 +183,7 @@ mod tests {
     fn a_signal_gets_its_original_siginfo_back_once() {
         let mut v = SiginfoCookies::default();
         let plain = signal(libc::SI_USER, 77, 0);
-        let a = v.issue(1, None, &plain);
+        let a = v.issue(ONE, None, &plain);
         assert_eq!((word(&a, 0), word(&a, 8)), (SIG, CODE));
         assert_eq!(v.original(&a), Some(Original::Info(plain)));
         assert_eq!(v.take(&a), Some(Original::Info(plain)));
@@ -191,23 +194,23 @@ mod tests {
     #[test]
     fn a_pending_timer_signal_counts_later_expirations() {
         let mut v = SiginfoCookies::default();
-        let first = v.issue(1, Some(3), &timer(5, 2));
-        assert_eq!(v.pending(1, 5), Some((Some(3), SIG)));
-        assert_eq!((v.pending(2, 5), v.pending(1, 6)), (None, None));
-        v.absorb(1, 5, &timer(5, 1));
-        v.absorb(1, 5, &timer(5, 0));
+        let first = v.issue(ONE, Some(THREAD), &timer(5, 2));
+        assert_eq!(v.pending(ONE, 5), Some((Some(THREAD), SIG)));
+        assert_eq!((v.pending(TWO, 5), v.pending(ONE, 6)), (None, None));
+        v.absorb(ONE, 5, &timer(5, 1));
+        v.absorb(ONE, 5, &timer(5, 0));
         assert_eq!(v.take(&first), Some(Original::Info(timer(5, 5))));
-        assert_eq!(v.pending(1, 5), None);
+        assert_eq!(v.pending(ONE, 5), None);
     }
 
     #[test]
     fn a_timer_set_anew_voids_its_pending_signal() {
         let mut v = SiginfoCookies::default();
-        let old = v.issue(1, None, &timer(5, 2));
-        v.void(1, 5);
-        assert_eq!(v.pending(1, 5), None);
-        let new = v.issue(1, None, &timer(5, 0));
-        assert_eq!(v.pending(1, 5), Some((None, SIG)));
+        let old = v.issue(ONE, None, &timer(5, 2));
+        v.void(ONE, 5);
+        assert_eq!(v.pending(ONE, 5), None);
+        let new = v.issue(ONE, None, &timer(5, 0));
+        assert_eq!(v.pending(ONE, 5), Some((None, SIG)));
         assert_eq!(v.take(&old), Some(Original::Void));
         assert_eq!(v.take(&new), Some(Original::Info(timer(5, 0))));
     }
@@ -215,18 +218,18 @@ mod tests {
     #[test]
     fn a_later_signal_of_a_queue_forgets_the_earlier_ones() {
         let mut v = SiginfoCookies::default();
-        v.issue(1, None, &timer(5, 0));
-        let other = v.issue(1, Some(3), &timer(6, 0));
-        let late = v.issue(1, None, &timer(7, 0));
+        v.issue(ONE, None, &timer(5, 0));
+        let other = v.issue(ONE, Some(THREAD), &timer(6, 0));
+        let late = v.issue(ONE, None, &timer(7, 0));
         // The first was thrown away: a later one of its queue was taken.
         v.take(&late);
-        assert_eq!(v.pending(1, 5), None);
-        assert_eq!(v.pending(1, 6), Some((Some(3), SIG)));
-        v.issue(1, None, &timer(8, 4));
-        assert_eq!(v.taken(1, 3, SIG), Some(Original::Info(timer(6, 0))));
-        let shared = v.taken(1, 3, SIG);
+        assert_eq!(v.pending(ONE, 5), None);
+        assert_eq!(v.pending(ONE, 6), Some((Some(THREAD), SIG)));
+        v.issue(ONE, None, &timer(8, 4));
+        assert_eq!(v.taken(ONE, THREAD, SIG), Some(Original::Info(timer(6, 0))));
+        let shared = v.taken(ONE, THREAD, SIG);
         assert!(matches!(shared, Some(Original::Info(i)) if overrun(&i) == 4));
-        assert_eq!(v.taken(1, 3, SIG), None);
+        assert_eq!(v.taken(ONE, THREAD, SIG), None);
         assert_eq!(v.take(&other), Some(Original::Info(plain(&other))));
     }
 

@@ -1,7 +1,7 @@
 //! Every guest thread, by home's number and by this node's.
 
 use super::process::GuestThread;
-use armento_model::Tid;
+use armento_model::{HomeTid, Tid};
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -11,7 +11,7 @@ pub struct ThreadTable(RwLock<Numbers>);
 #[derive(Default)]
 struct Numbers {
     here: HashMap<Tid, Arc<GuestThread>>,
-    home: HashMap<Tid, Arc<GuestThread>>,
+    home: HashMap<HomeTid, Arc<GuestThread>>,
 }
 
 impl ThreadTable {
@@ -26,7 +26,7 @@ impl ThreadTable {
     /// The first threads of all bodies.
     pub fn leaders(&self) -> Vec<Arc<GuestThread>> {
         let all = self.read();
-        let leaders = all.home.values().filter(|t| t.tid == t.pid);
+        let leaders = all.home.values().filter(|t| t.tid.leads(t.pid));
         leaders.cloned().collect()
     }
 
@@ -41,7 +41,7 @@ impl ThreadTable {
     }
 
     /// By home's number.
-    pub fn of_home(&self, tid: Tid) -> Option<Arc<GuestThread>> {
+    pub fn of_home(&self, tid: HomeTid) -> Option<Arc<GuestThread>> {
         self.read().home.get(&tid).cloned()
     }
 

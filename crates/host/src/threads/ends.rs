@@ -1,10 +1,10 @@
 //! The end of a thread or a body, by itself or by the host.
 
 use super::halt;
-use crate::state::{Body, GuestTable};
+use crate::state::{Body, GuestTable, VforkParent};
 use crate::sync::lock;
 use armento_migrate::image::objects::{self, ObjectId};
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, Tid};
 use armento_tracee::sys::{self};
 use armento_tracee::trace;
 use armento_wire::talk::ToHome;
@@ -21,7 +21,7 @@ pub fn ended(guests: &mut GuestTable, here: Tid, code: i32, killed: Option<i32>)
         return;
     };
     shared.threads.remove(&traced.thread);
-    let last = body.threads.is_empty() || tid == pid;
+    let last = body.threads.is_empty() || tid.leads(pid);
     halt::notify_move(&shared, body);
     if !last {
         if !quiet && killed.is_none() {
@@ -38,7 +38,7 @@ pub fn ended(guests: &mut GuestTable, here: Tid, code: i32, killed: Option<i32>)
     body.threads
         .values()
         .for_each(|t| shared.threads.remove(&t.thread));
-    release_parent(guests, &body);
+    release_parent(guests, body);
     if !quiet {
         shared.home.send(&match killed {
             Some(sig) => ToHome::Died { pid, sig },
@@ -52,21 +52,20 @@ pub fn ended(guests: &mut GuestTable, here: Tid, code: i32, killed: Option<i32>)
 }
 
 /// The parent of a vfork child may go on.
-fn release_parent(guests: &mut GuestTable, body: &Body) {
-    let Some((pid, tid)) = body.releases else {
+fn release_parent(guests: &mut GuestTable, body: Body) {
+    let Some(VforkParent { pid, tid, thread }) = body.releases else {
         return;
     };
     if let Some(parent) = guests.bodies.get_mut(&pid) {
         parent.proc.specials.fetch_sub(1, Ordering::AcqRel);
-        if let Some(traced) = parent.threads.get_mut(&tid) {
-            traced.halted = None;
-            let _ = trace::resume(traced.thread.here, 0);
+        if parent.threads.contains_key(&tid) {
+            let _ = trace::resume(thread, 0);
         }
     }
 }
 
 /// Ends a body without a report to home: it exec'd, died there, or runs elsewhere.
-pub fn remove_body(guests: &mut GuestTable, pid: Pid) {
+pub fn remove_body(guests: &mut GuestTable, pid: HomePid) {
     let shared = guests.shared.clone();
     let Some(mut body) = guests.bodies.remove(&pid) else {
         return;
@@ -102,5 +101,5 @@ pub fn remove_body(guests: &mut GuestTable, pid: Pid) {
         all.any(|(object, _)| object == *o)
     };
     lock(&shared.objects).retain(|o, it| it.lasts || used(o));
-    release_parent(guests, &body);
+    release_parent(guests, body);
 }

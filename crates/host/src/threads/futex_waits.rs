@@ -13,7 +13,7 @@ use crate::sync::lock;
 use armento_migrate::image::restarts;
 use armento_migrate::image::{ThreadState, futex_wait};
 use armento_tracee::notify::Notice;
-use armento_tracee::trace::{self, Regs};
+use armento_tracee::trace::{self, Regs, Stopped};
 use std::sync::Arc;
 
 /// Below the stack pointer and its red zone: what lies there is lost at the next signal, natively too. PAPER: System V
@@ -59,25 +59,25 @@ pub fn futex_wait_begins(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice
 
 fn trace_wait(guests: &mut GuestTable, thread: &Arc<GuestThread>, id: u64) {
     match interrupt_call::break_out(guests, thread, id) {
-        Ok(h) => {
+        Ok((stopped, h)) => {
             drop(h);
-            let _ = trace::resume_to_call(thread.here, 0);
+            let _ = trace::resume_to_call(stopped, 0);
         }
         Err(e) => eprintln!("futex of {}: {e}", thread.tid),
     }
 }
 
-/// Entry or exit of a traced call. False: the thread is in none.
-pub fn at_call(guests: &GuestTable, thread: &GuestThread) -> bool {
+/// Entry or exit of a traced call. Returns the thread, stopped as before, if it is in none.
+pub fn at_call(guests: &GuestTable, thread: &GuestThread, stopped: Stopped) -> Option<Stopped> {
     let mut st = lock(&thread.call);
     let wait = &mut st.futex_wait;
     let Some(replaced) = &mut wait.replaced else {
-        return false;
+        return Some(stopped);
     };
     if replaced.own.is_some() {
         end(wait, thread);
-        let _ = trace::resume(thread.here, 0);
-        return true;
+        let _ = trace::resume(stopped, 0);
+        return None;
     }
     let left = futex_wait::left(replaced.until, guests.shared.home_now());
     if let Ok(mut r) = trace::regs(thread.here) {
@@ -90,8 +90,8 @@ pub fn at_call(guests: &GuestTable, thread: &GuestThread) -> bool {
             let _ = trace::set_regs(thread.here, &r);
         }
     }
-    let _ = trace::resume_to_call(thread.here, 0);
-    true
+    let _ = trace::resume_to_call(stopped, 0);
+    None
 }
 
 /// A traced call is over, or sleeps and will be continued by the kernel: its timeout is the program's own again.

@@ -4,13 +4,13 @@
 
 use crate::state::{Body, FOR_MOVE, Freezer, GuestTable, Shared, TracedThread, Waiting};
 use crate::sync::lock;
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, Tid};
 use armento_tracee::trace;
 use std::sync::mpsc;
 
 /// Stops the threads of a frozen body and sends to `tx` when all stand still. `sleepers`: those in a call, which are
 /// stopped first.
-pub fn halt(guests: &mut GuestTable, pid: Pid, tx: mpsc::Sender<()>, sleepers: Vec<Tid>) {
+pub fn halt(guests: &mut GuestTable, pid: HomePid, tx: mpsc::Sender<()>, sleepers: Vec<Tid>) {
     let shared = guests.shared.clone();
     // The move may have been given up meanwhile.
     let frozen = |b: &&mut Body| b.proc.freezes(FOR_MOVE);

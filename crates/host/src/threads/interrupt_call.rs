@@ -5,7 +5,7 @@ use crate::sync::lock;
 use armento_migrate::Result;
 use armento_migrate::image::restarts::ERESTARTNOINTR;
 use armento_tracee::inject::Hold;
-use armento_tracee::trace;
+use armento_tracee::trace::{self, Status, Stop, Stopped};
 use std::sync::Arc;
 
 /// Replies with one of the kernel's restart errors. Before: in the tracer thread, for the interruption
@@ -26,16 +26,20 @@ pub fn unpark(guests: &mut GuestTable, thread: &Arc<GuestThread>) {
 }
 
 /// Takes a thread out of its notification; its call did not happen. Its registers are set by `finish`.
-pub fn break_out(guests: &mut GuestTable, thread: &Arc<GuestThread>, id: u64) -> Result<Hold> {
+pub fn break_out(
+    guests: &mut GuestTable,
+    thread: &Arc<GuestThread>,
+    id: u64,
+) -> Result<(Stopped, Hold)> {
     trace::interrupt(thread.here)?;
     // ERESTARTNOINTR: it is issued again unless a result is set.
     guests.shared.listener.reply(id, -513);
     loop {
         match trace::wait_certain(thread.here)? {
-            trace::Status::Stopped(trace::Stop::Trap) => {
-                return Ok(Hold::take(thread.here, guests.allowlist())?);
+            Status::Stopped(stopped, Stop::Trap) => {
+                return Ok((stopped, Hold::take(thread.here, guests.allowlist())?));
             }
-            trace::Status::Stopped(_) => trace::resume(thread.here, 0)?,
+            Status::Stopped(stopped, _) => trace::resume(stopped, 0)?,
             _ => return Err(armento_migrate::MigrateError::Ended),
         }
     }

@@ -4,12 +4,13 @@
 
 use crate::state::{GuestTable, GuestThread, may_wait_here};
 use crate::sync::lock;
+use armento_migrate::image::masked::{self, Led};
 use armento_migrate::image::restarts;
-use armento_migrate::image::{masked, thread};
+use armento_migrate::image::thread;
 use armento_migrate::stop_threads::without_effect;
 use armento_model::Tid;
 use armento_tracee::status;
-use armento_tracee::trace::{self, Status, Stop};
+use armento_tracee::trace::{self, Status, Stop, Stopped};
 
 /// KERNEL: struct rt_sigframe: pretcode 8, ucontext: flags 8, link 8, stack 24, sigcontext 256, then the mask.
 const FRAME_MASK: u64 = 304;
@@ -36,14 +37,14 @@ pub fn unsent(guests: &GuestTable, here: Tid) {
 }
 
 /// A stopped thread goes on, with its call if it is in one. Returns what it has stopped at instead.
-pub fn go_on(here: Tid) -> Option<Status> {
-    thread::settle_stopped(here);
-    match masked::lead(here) {
-        None | Some(Status::Stopped(Stop::Call)) => {
-            let _ = trace::resume(here, 0);
+pub fn go_on(stopped: Stopped) -> Option<Status> {
+    thread::settle_stopped(stopped.tid());
+    match masked::lead(stopped) {
+        Led::Still(stopped) | Led::At(Some(Status::Stopped(stopped, Stop::Call))) => {
+            let _ = trace::resume(stopped, 0);
             None
         }
-        other => other,
+        Led::At(other) => other,
     }
 }
 
@@ -74,7 +75,7 @@ pub fn lift_mask(thread: &GuestThread) {
 }
 
 /// Runs a handler; after it the thread has its own mask.
-pub fn deliver(thread: &GuestThread, sig: i32) {
+pub fn deliver(thread: &GuestThread, stopped: Stopped, sig: i32) {
     let mut st = lock(&thread.call);
     // A handler cancels every restart of a call.
     st.again = None;
@@ -86,18 +87,18 @@ pub fn deliver(thread: &GuestThread, sig: i32) {
     }
     let Some(real) = st.own_mask.take() else {
         masked::deliver_before(thread.here, sig);
-        drop(trace::resume(thread.here, sig));
+        drop(trace::resume(stopped, sig));
         return;
     };
     drop(st);
-    if trace::step(thread.here, sig).is_err() {
+    if trace::step(stopped, sig).is_err() {
         return;
     }
-    if let Ok(Status::Stopped(_)) = trace::wait_certain(thread.here)
+    if let Ok(Status::Stopped(stopped, _)) = trace::wait_certain(thread.here)
         && let Ok(r) = trace::regs(thread.here)
     {
         thread.write(r.rsp + FRAME_MASK, &real.to_le_bytes());
-        let _ = trace::resume(thread.here, 0);
+        let _ = trace::resume(stopped, 0);
     }
 }
 

@@ -6,7 +6,7 @@ use super::timer_signals;
 use crate::state::{EARLY_MAX, EarlySignals, GuestTable, Waiting};
 use crate::sync::lock;
 use armento_migrate::stop_threads::without_effect;
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, HomeTid, Tid};
 use armento_tracee::call::bit;
 use armento_tracee::status;
 use armento_tracee::sys::{self, SigInfo};
@@ -14,11 +14,11 @@ use armento_wire::talk::ToHome;
 use std::sync::atomic::Ordering;
 
 /// A signal from home.
-pub fn queue_signal(guests: &mut GuestTable, pid: Pid, tid: Option<Tid>, info: &SigInfo) {
+pub fn queue_signal(guests: &mut GuestTable, pid: HomePid, tid: Option<HomeTid>, info: &SigInfo) {
     let known = guests.bodies.get(&pid);
     let known = known.filter(|b| tid.is_none_or(|t| b.threads.contains_key(&t)));
     if known.is_none() {
-        return keep_early(guests, tid.unwrap_or(pid), info);
+        return keep_early(guests, tid.unwrap_or(pid.leader()), info);
     }
     if timer_signals::absorbed(guests, pid, info) {
         return;
@@ -39,7 +39,7 @@ pub fn queue_signal(guests: &mut GuestTable, pid: Pid, tid: Option<Tid>, info: &
     interrupt_call(guests, pid, tid, sig);
 }
 
-fn keep_early(guests: &mut GuestTable, id: Tid, info: &SigInfo) {
+fn keep_early(guests: &mut GuestTable, id: HomeTid, info: &SigInfo) {
     let at = guests.early.iter().position(|e| e.id == id);
     let at = at.unwrap_or_else(|| {
         if guests.early.len() >= EARLY_MAX {
@@ -59,15 +59,15 @@ fn keep_early(guests: &mut GuestTable, id: Tid, info: &SigInfo) {
 }
 
 /// A process or thread was born here: signals that came before it are queued now.
-pub fn queue_early(guests: &mut GuestTable, pid: Pid, tid: Tid) {
+pub fn queue_early(guests: &mut GuestTable, pid: HomePid, tid: HomeTid) {
     let at = guests.early.iter().position(|e| e.id == tid);
     let Some(e) = at.and_then(|i| guests.early.remove(i)) else {
         return;
     };
     for info in e.list {
-        queue_signal(guests, pid, Some(tid).filter(|t| *t != pid), &info);
+        queue_signal(guests, pid, Some(tid).filter(|t| !t.leads(pid)), &info);
     }
-    if tid == pid
+    if tid.leads(pid)
         && let Some(b) = guests.bodies.get(&pid)
     {
         b.proc.signals_received.fetch_add(e.count, Ordering::SeqCst);
@@ -75,7 +75,7 @@ pub fn queue_early(guests: &mut GuestTable, pid: Pid, tid: Tid) {
 }
 
 /// The deputy may have taken the signal before it got the call that the signal must interrupt: home is sent a Nudge.
-fn interrupt_call(guests: &GuestTable, pid: Pid, to: Option<Tid>, sig: i32) {
+fn interrupt_call(guests: &GuestTable, pid: HomePid, to: Option<HomeTid>, sig: i32) {
     let Some(body) = guests.bodies.get(&pid) else {
         return;
     };

@@ -8,23 +8,24 @@ use crate::sync::lock;
 use armento_migrate::image::restarts::{self, ERESTARTNOINTR};
 use armento_model::Tid;
 use armento_tracee::sys::{self, SigInfo};
-use armento_tracee::trace;
+use armento_tracee::trace::{self, Stopped};
 use std::sync::Arc;
 
 /// Traces a thread to the end of the call, where the siginfo it got is replaced by the original.
 pub fn trace_sigwait(guests: &mut GuestTable, thread: &Arc<GuestThread>, id: u64, info: u64) {
     match interrupt_call::break_out(guests, thread, id) {
-        Ok(h) => {
+        Ok((stopped, h)) => {
             drop(h);
             lock(&thread.call).sigwait = Some((info, false));
-            let _ = trace::resume_to_call(thread.here, 0);
+            let _ = trace::resume_to_call(stopped, 0);
         }
         Err(e) => eprintln!("sigtimedwait of {}: {e}", thread.tid),
     }
 }
 
 /// Entry or exit of a traced call.
-pub fn at_call(guests: &mut GuestTable, here: Tid) {
+pub fn at_call(guests: &mut GuestTable, stopped: Stopped) {
+    let here = stopped.tid();
     let Some(thread) = guests.shared.threads.here(here) else {
         return;
     };
@@ -32,7 +33,7 @@ pub fn at_call(guests: &mut GuestTable, here: Tid) {
     match st.sigwait {
         Some((info, false)) => {
             st.sigwait = Some((info, true));
-            let _ = trace::resume_to_call(here, 0);
+            let _ = trace::resume_to_call(stopped, 0);
         }
         Some((at, true)) => {
             st.sigwait = None;
@@ -41,9 +42,9 @@ pub fn at_call(guests: &mut GuestTable, here: Tid) {
             if let Ok(sig @ 1..=64) = trace::regs(here).map(|r| r.rax) {
                 took(guests, &thread, sig as i32, at);
             }
-            let _ = trace::resume(here, 0);
+            let _ = trace::resume(stopped, 0);
         }
-        None => drop(trace::resume(here, 0)),
+        None => drop(trace::resume(stopped, 0)),
     }
 }
 

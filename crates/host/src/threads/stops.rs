@@ -7,11 +7,11 @@ use super::{ends, futex_waits, halt, resume, sigtimedwait, timer_signals};
 use crate::state::{Body, GuestTable, Original};
 use crate::sync::lock;
 use armento_migrate::stop_threads::{Halted, without_effect};
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, HomeTid, Tid};
 use armento_tracee::call::bit;
 use armento_tracee::status;
 use armento_tracee::sys::SigInfo;
-use armento_tracee::trace::{self, Status, Stop};
+use armento_tracee::trace::{self, Status, Stop, Stopped};
 use armento_wire::talk::{Signal, ToHome};
 
 /// A traced thread reported.
@@ -19,53 +19,59 @@ pub fn report(guests: &mut GuestTable, here: Tid, status: Status) {
     match status {
         Status::Exited(code) => ends::ended(guests, here, code, None),
         Status::Killed(sig) => ends::ended(guests, here, 0, Some(sig)),
-        Status::Stopped(Stop::Signal(sig)) => at_signal(guests, here, sig),
-        Status::Stopped(Stop::Trap | Stop::Group(_)) => at_trap(guests, here),
-        Status::Stopped(Stop::Call) => {
-            let thread = guests.shared.threads.here(here);
-            if !thread.is_some_and(|t| futex_waits::at_call(guests, &t)) {
-                sigtimedwait::at_call(guests, here);
+        Status::Stopped(stopped, Stop::Signal(sig)) => at_signal(guests, stopped, sig),
+        Status::Stopped(stopped, Stop::Trap | Stop::Group(_)) => at_trap(guests, stopped),
+        Status::Stopped(stopped, Stop::Call) => {
+            let other = match guests.shared.threads.here(here) {
+                Some(thread) => futex_waits::at_call(guests, &thread, stopped),
+                None => Some(stopped),
+            };
+            if let Some(stopped) = other {
+                sigtimedwait::at_call(guests, stopped);
             }
         }
-        Status::Stopped(Stop::Event(_)) => drop(trace::resume(here, 0)),
+        Status::Stopped(stopped, Stop::Event(_)) => drop(trace::resume(stopped, 0)),
         Status::Continued => {}
     }
 }
 
 /// A stopped thread goes on; on its way it may stop at something else.
-fn go_on(guests: &mut GuestTable, here: Tid) {
-    if let Some(other) = resume::go_on(here) {
+fn go_on(guests: &mut GuestTable, stopped: Stopped) {
+    let here = stopped.tid();
+    if let Some(other) = resume::go_on(stopped) {
         report(guests, here, other);
     }
 }
 
 /// A thread stopped by the tracer's interruption, or for the first time.
-fn at_trap(guests: &mut GuestTable, here: Tid) {
+fn at_trap(guests: &mut GuestTable, stopped: Stopped) {
+    let here = stopped.tid();
     let shared = guests.shared.clone();
     resume::unsent(guests, here);
     let Some((body, tid)) = guests.thread(here) else {
         return;
     };
-    let (frozen, stopped) = (body.proc.frozen(), body.stopped);
+    let stays = body.proc.frozen() || body.stopped;
     let Some(traced) = body.threads.get_mut(&tid) else {
         return;
     };
     lock(&traced.thread.call).sigwait = None;
     futex_waits::interrupted(&traced.thread);
-    if frozen || stopped {
+    if stays {
         traced.halted = Some(Halted {
-            tid: here,
+            thread: stopped,
             signal: None,
         });
         halt::notify_move(&shared, body);
     } else {
         resume::lift_mask(&traced.thread);
-        go_on(guests, here);
+        go_on(guests, stopped);
     }
 }
 
 /// A signal is about to be delivered in a guest.
-fn at_signal(guests: &mut GuestTable, here: Tid, sig: i32) {
+fn at_signal(guests: &mut GuestTable, stopped: Stopped, sig: i32) {
+    let here = stopped.tid();
     let shared = guests.shared.clone();
     resume::unsent(guests, here);
     let Ok(mut info) = trace::siginfo(here) else {
@@ -76,7 +82,7 @@ fn at_signal(guests: &mut GuestTable, here: Tid, sig: i32) {
             info = real;
             let _ = trace::set_siginfo(here, &info);
         }
-        Some(Original::Void) => return at_trap(guests, here),
+        Some(Original::Void) => return at_trap(guests, stopped),
         None => {}
     }
     let Some((body, tid)) = guests.thread(here) else {
@@ -91,18 +97,19 @@ fn at_signal(guests: &mut GuestTable, here: Tid, sig: i32) {
         // It travels, or waits for SIGCONT, with the thread.
         if let Some(traced) = body.threads.get_mut(&tid) {
             traced.halted = Some(Halted {
-                tid: here,
+                thread: stopped,
                 signal: Some((sig, info)),
             });
             halt::notify_move(&shared, body);
         }
         return;
     }
-    settle(guests, here, sig, info);
+    settle(guests, stopped, sig, info);
 }
 
 /// Delivers, drops, or asks home.
-fn settle(guests: &mut GuestTable, here: Tid, sig: i32, info: SigInfo) {
+fn settle(guests: &mut GuestTable, stopped: Stopped, sig: i32, info: SigInfo) {
+    let here = stopped.tid();
     let shared = guests.shared.clone();
     let st = status::read(here).unwrap_or_default();
     let Some((body, _)) = guests.thread(here) else {
@@ -121,12 +128,12 @@ fn settle(guests: &mut GuestTable, here: Tid, sig: i32, info: SigInfo) {
     };
     if st.caught & bit(sig) != 0 {
         timer_signals::delivered(&body.proc, &info);
-        resume::deliver(&traced.thread, sig);
+        resume::deliver(&traced.thread, stopped, sig);
     } else if without_effect(&st) & bit(sig) != 0 {
-        let _ = trace::resume(here, 0);
+        let _ = trace::resume(stopped, 0);
     } else {
         traced.halted = Some(Halted {
-            tid: here,
+            thread: stopped,
             signal: Some((sig, info)),
         });
         traced.asking = true;
@@ -142,7 +149,7 @@ fn settle(guests: &mut GuestTable, here: Tid, sig: i32, info: SigInfo) {
 }
 
 /// Home has taken the default action, or ignored the signal; `stopped`: it stopped the process.
-pub fn default_taken(guests: &mut GuestTable, pid: Pid, tid: Tid, stopped: bool) {
+pub fn default_taken(guests: &mut GuestTable, pid: HomePid, tid: HomeTid, stopped: bool) {
     let Some(body) = guests.bodies.get_mut(&pid) else {
         return;
     };
@@ -161,7 +168,7 @@ pub fn default_taken(guests: &mut GuestTable, pid: Pid, tid: Tid, stopped: bool)
 }
 
 /// Home recalls the process for the default action (a core dump): the signal travels with its thread.
-pub fn dumps_at_home(guests: &mut GuestTable, pid: Pid, tid: Tid) {
+pub fn dumps_at_home(guests: &mut GuestTable, pid: HomePid, tid: HomeTid) {
     let body = guests.bodies.get_mut(&pid);
     if let Some(traced) = body.and_then(|b| b.threads.get_mut(&tid)) {
         traced.asking = false;
@@ -176,7 +183,7 @@ fn stop(body: &mut Body) {
 }
 
 /// SIGCONT.
-pub fn continued(guests: &mut GuestTable, pid: Pid) {
+pub fn continued(guests: &mut GuestTable, pid: HomePid) {
     if let Some(body) = guests.bodies.get_mut(&pid) {
         body.stopped = false;
     }
@@ -184,7 +191,7 @@ pub fn continued(guests: &mut GuestTable, pid: Pid) {
 }
 
 /// The end of a stop or a freeze: every halted thread goes on, with the signal it stopped at.
-pub fn run_on(guests: &mut GuestTable, pid: Pid) {
+pub fn run_on(guests: &mut GuestTable, pid: HomePid) {
     let Some(body) = guests.bodies.get_mut(&pid) else {
         return;
     };
@@ -196,22 +203,22 @@ pub fn run_on(guests: &mut GuestTable, pid: Pid) {
     for traced in body.threads.values_mut().filter(|t| !t.asking) {
         match traced.halted.take() {
             Some(Halted {
-                tid,
+                thread,
                 signal: Some((sig, info)),
-            }) => signals.push((tid, sig, info)),
+            }) => signals.push((thread, sig, info)),
             Some(h) => {
                 resume::lift_mask(&traced.thread);
-                others.push(h.tid);
+                others.push(h.thread);
             }
             None => {}
         }
     }
-    for here in others {
-        go_on(guests, here);
+    for stopped in others {
+        go_on(guests, stopped);
     }
-    for (here, sig, info) in signals {
+    for (stopped, sig, info) in signals {
         // Injected calls came between, or a timer expired again: the kernel has other siginfo for this stop by now.
-        let _ = trace::set_siginfo(here, &info);
-        settle(guests, here, sig, info);
+        let _ = trace::set_siginfo(stopped.tid(), &info);
+        settle(guests, stopped, sig, info);
     }
 }

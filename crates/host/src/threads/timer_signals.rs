@@ -3,7 +3,7 @@
 use crate::state::{GuestTable, Process};
 use crate::sync::lock;
 use armento_migrate::image::timers::{absorb, overrun as overrun_of, timer_of};
-use armento_model::Pid;
+use armento_model::HomePid;
 use armento_tracee::call::bit;
 use armento_tracee::status;
 use armento_tracee::sys::SigInfo;
@@ -24,7 +24,7 @@ pub fn overrun(proc: &Process, timer: i32) -> i64 {
 }
 
 /// A timer was set anew or deleted. Its earlier signals came before on the same stream.
-pub fn timer_was_set(guests: &mut GuestTable, pid: Pid, timer: i32) {
+pub fn timer_was_set(guests: &mut GuestTable, pid: HomePid, timer: i32) {
     if let Some(b) = guests.bodies.get(&pid) {
         lock(&b.proc.overruns).remove(&timer);
     }
@@ -32,7 +32,7 @@ pub fn timer_was_set(guests: &mut GuestTable, pid: Pid, timer: i32) {
 }
 
 /// Is a signal of the same timer pending here already? It stands for this one, too.
-pub fn absorbed(guests: &mut GuestTable, pid: Pid, later: &SigInfo) -> bool {
+pub fn absorbed(guests: &mut GuestTable, pid: HomePid, later: &SigInfo) -> bool {
     let Some(timer) = timer_of(later) else {
         return false;
     };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub fn write(t: &mut Tree, link: &Arc<HostLink>, w: &Words) {
-    let Some(p) = t.procs.get_mut(&w.pid) else {
+    let Some(p) = t.procs.get_mut(&w.pid.at_home()) else {
         return;
     };
     // On its way home its pages come by themselves, and may be newer.
@@ -20,14 +20,14 @@ pub fn write(t: &mut Tree, link: &Arc<HostLink>, w: &Words) {
         return;
     }
     // What cannot be written shows what was there.
-    if inside(w) && sys::vm_write(w.pid, w.at, &w.bytes).is_ok() {
+    if inside(w) && sys::vm_write(w.pid.at_home(), w.at, &w.bytes).is_ok() {
         p.usage.refresh_command();
     }
 }
 
 /// Whether they lie where home's kernel has arguments and environment.
 fn inside(w: &Words) -> bool {
-    let (first, last) = place(w.pid);
+    let (first, last) = place(w.pid.at_home());
     let end = w.at.saturating_add(w.bytes.len() as u64);
     first != 0 && w.at >= first && end <= last
 }

@@ -131,11 +131,11 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
         let (keep, link) = (keep.clone(), link.clone());
         spawn::soon("names", move || names::serve(&keep, &link));
     }
-    match keep.deputy_of(link, c.tid) {
+    match keep.deputy_of(link, c.tid.at_home()) {
         // Its body has the result already: it is made whatever becomes of the process.
         Some(d) if c.flags & POSTED != 0 => d.serve_posted(c),
         Some(d) if d.common.breaking.load(Ordering::Acquire) => {
-            link.reply(c.tid, c.seq, AGAIN, &[])
+            link.reply(c.tid.at_home(), c.seq, AGAIN, &[])
         }
         Some(d) if is_exec(c.packed.nr) => {
             // In the tracer thread, where signals are seen: none can come between the look and the exec.
@@ -178,7 +178,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             flags,
             exit_signal,
             thread,
-        } => match keep.deputy_of(link, tid) {
+        } => match keep.deputy_of(link, tid.at_home()) {
             Some(d) if d.common.breaking.load(Ordering::Acquire) => link.send(&ToHost::Forked {
                 tid,
                 seq,
@@ -201,6 +201,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             away,
             thread_away,
         } => {
+            let (pid, tid) = (pid.at_home(), tid.at_home());
             let Some(d) = keep.deputy_of(link, tid).filter(|d| d.pid == pid) else {
                 return;
             };
@@ -214,11 +215,11 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             fork_and_map::ignore(&d, changed, ignored);
         }
         ToHome::Exit { pid, code, away } => {
-            let l = link.clone();
+            let (l, pid) = (link.clone(), pid.at_home());
             after_settling(keep, pid, move |t| exit(t, &l, pid, code, away));
         }
         ToHome::ThreadExit { tid, .. } => {
-            if let Some(d) = keep.deputy_of(link, tid) {
+            if let Some(d) = keep.deputy_of(link, tid.at_home()) {
                 d.submit(Work::End {
                     nr: libc::SYS_exit,
                     code: 0,
@@ -226,7 +227,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             }
         }
         ToHome::Died { pid, sig } => {
-            let l = link.clone();
+            let (l, pid) = (link.clone(), pid.at_home());
             after_settling(keep, pid, move |t| body_died(t, &l, pid, sig));
         }
         ToHome::Default {
@@ -236,6 +237,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             info,
             away,
         } => {
+            let (pid, tid) = (pid.at_home(), tid.at_home());
             if let Some(d) = keep.deputy_of(link, tid) {
                 keep.cpu.reported(d.pid, away);
             }
@@ -253,8 +255,12 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             why,
             about,
         } => {
+            let pid = pid.at_home();
             // A process that is not there (any more) asks again where it is.
-            if keep.deputy_of(link, tid).is_none_or(|d| d.pid != pid) {
+            if keep
+                .deputy_of(link, tid.at_home())
+                .is_none_or(|d| d.pid != pid)
+            {
                 return;
             }
             keep.move_queue.push_urgent(Task {
@@ -263,11 +269,11 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 why: Why::Call(stay, why),
             });
             // Before the process that asks.
-            if let Some(whom) = about.and_then(|p| keep.deputy(p)).map(|d| d.pid) {
+            if let Some(whom) = about.and_then(|p| keep.deputy(p.at_home())).map(|d| d.pid) {
                 keep.move_queue.come_first(whom, pid);
             }
         }
-        ToHome::Map { tid, seq, args } => match keep.deputy_of(link, tid) {
+        ToHome::Map { tid, seq, args } => match keep.deputy_of(link, tid.at_home()) {
             Some(d) => fork_and_map::map(keep, &d, seq, args),
             None => link.send(&ToHost::Mapped {
                 seq,
@@ -278,23 +284,23 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         },
         ToHome::Fetch { seq, key } => fork_and_map::fetch(keep, link, seq, key),
         ToHome::Ahead { pid, seq, fd, from } => {
-            readahead::requested(keep, link, pid, seq, fd, from)
+            readahead::requested(keep, link, pid.at_home(), seq, fd, from)
         }
         ToHome::Stands { pid, list, over } => {
-            readahead::offsets_read(keep, link, pid, &list, &over)
+            readahead::offsets_read(keep, link, pid.at_home(), &list, &over)
         }
         ToHome::Nudge { tid, seq } => {
-            if keep.deputy_of(link, tid).is_some() {
-                keep.tracer.post(move |t| nudge_call(t, tid, seq));
+            if keep.deputy_of(link, tid.at_home()).is_some() {
+                keep.tracer.post(move |t| nudge_call(t, tid.at_home(), seq));
             }
         }
         ToHome::Freezing { mv, pid, seq } => {
             let link = link.clone();
             keep.tracer.post(move |t| {
                 // A move that was given up meanwhile has cleaned up behind itself.
-                let here = t.procs.get(&pid).is_some_and(|p| p.is_at(&link));
+                let here = t.procs.get(&pid.at_home()).is_some_and(|p| p.is_at(&link));
                 if t.keep.moves.is_under_way(mv) && here {
-                    if let Err(e) = can_break_calls(t, pid) {
+                    if let Err(e) = can_break_calls(t, pid.at_home()) {
                         // Its source is told at once: a thread in such a call would not stop.
                         let (stay, detail) = (e.stay(), e.detail());
                         t.keep
@@ -302,7 +308,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                             .notify(None, mv, MoveEvent::Failed { stay, detail });
                         return link.send(&ToHost::Abort { mv, pid });
                     }
-                    break_calls(t, pid);
+                    break_calls(t, pid.at_home());
                 }
                 link.send(&ToHost::Held { seq });
             });

@@ -4,7 +4,7 @@
 
 use crate::deputy::{HostLink, Work};
 use crate::state::Tree;
-use armento_model::{CpuTime, Pid};
+use armento_model::{CpuTime, HomePid, Pid};
 use armento_tracee::sys;
 use armento_wire::talk::ToHost;
 use std::sync::Arc;
@@ -12,7 +12,9 @@ use std::sync::Arc;
 /// The body called exit_group.
 pub fn exit(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, code: i32, away: CpuTime) {
     let Some(p) = t.procs.get(&pid) else {
-        return link.send(&ToHost::Kill { pid });
+        return link.send(&ToHost::Kill {
+            pid: HomePid::of_home(pid),
+        });
     };
     if !p.is_at(link) {
         return;

@@ -10,7 +10,7 @@ use crate::sync::lock;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
 use armento_migrate::phase::Failpoint;
-use armento_model::{Pid, Stay, Tid};
+use armento_model::{HomeTid, Pid, Stay, Tid};
 use armento_tracee::region::{self, Slot};
 use armento_tracee::status::{self, ProcStatus};
 use armento_tracee::{lease, maps, spawn, sys};
@@ -173,7 +173,7 @@ fn clone(d: &Deputy, flags: u64, child: Slot) -> Receiver<(i64, Box<Slot>)> {
 
 fn forked(tid: Tid, seq: u32, ret: i64, stay: Option<Stay>) -> ToHost {
     ToHost::Forked {
-        tid,
+        tid: HomeTid::of_home(tid),
         seq,
         ret,
         stay,

@@ -6,7 +6,7 @@ use crate::deputy::HostLink;
 use crate::names::{self, Directory, Request};
 use crate::observers::watched_inodes;
 use crate::state::Keep;
-use armento_model::Pid;
+use armento_model::{HomePid, Pid};
 use armento_tracee::status;
 use armento_wire::talk::ToHost;
 use std::cell::OnceCell;
@@ -133,11 +133,10 @@ fn working_directory(link: &HostLink, r: &Request) -> Option<Vec<u8>> {
     if path.first() != Some(&b'/') || id != (named.dev(), named.ino()) {
         return None;
     }
-    let (pid, seq) = (r.pid, r.seq);
     let told = path.clone();
     link.send(&ToHost::WorkingDirectory {
-        pid,
-        seq,
+        pid: HomePid::of_home(r.pid),
+        seq: r.seq,
         path: told,
         id,
     });

@@ -10,7 +10,7 @@ use crate::lifecycle::scan_children;
 use crate::state::{Keep, Tree};
 use crate::sync::lock;
 use crate::sys;
-use armento_model::Pid;
+use armento_model::{HomePid, Pid};
 use armento_tracee::lease::{self, Leased};
 use armento_tracee::sys as tsys;
 use armento_wire::talk::{From, ToHost};
@@ -76,7 +76,7 @@ fn answer(link: &HostLink, pid: Pid, seq: u32, fd: i32, from: Option<(Arc<Leased
     let (at, n, end) = piece.map_or((None, 0, false), |(at, n, end)| (Some(at), n, end));
     bytes.truncate(n);
     link.send(&ToHost::Ahead {
-        pid,
+        pid: HomePid::of_home(pid),
         seq,
         fd,
         at,
@@ -195,7 +195,10 @@ pub fn offsets_read(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u
 pub fn end_wanted_readahead(keep: &Keep) {
     for ((pid, fd), s) in lock(&keep.readaheads).iter_mut() {
         if s.file.as_ref().is_some_and(|f| lease::wanted(f)) {
-            s.link.send(&ToHost::AheadOff { pid: *pid, fd: *fd });
+            s.link.send(&ToHost::AheadOff {
+                pid: HomePid::of_home(*pid),
+                fd: *fd,
+            });
             s.file = None;
         }
     }

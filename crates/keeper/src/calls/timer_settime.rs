@@ -13,6 +13,7 @@ use crate::deputy::{Deputy, Work};
 use crate::state::{Keep, Tree};
 use armento_abi::{Out, OutRule, Packed};
 use armento_migrate::image::timers::timer_of;
+use armento_model::HomePid;
 use armento_tracee::trace;
 use armento_tracee::tracer_thread::World;
 use armento_wire::call::Call;
@@ -48,7 +49,7 @@ pub fn begin(keep: &Keep, d: Arc<Deputy>, c: Box<Call>) {
     let done = Box::new(move |ret, old: Vec<u8>| {
         if ret < 0 {
             // There is no such timer.
-            return deputy.link().reply(c.tid, c.seq, ret, &[]);
+            return deputy.link().reply(c.tid.at_home(), c.seq, ret, &[]);
         }
         // In the tracer thread, where signals are seen.
         tracer.post(move |t| disarmed(t, &deputy, c, old));
@@ -98,13 +99,13 @@ fn disarmed(t: &mut Tree, d: &Arc<Deputy>, mut c: Box<Call>, old: Vec<u8>) {
         let held = away.signals.held_mut();
         held.retain(|(_, i)| timer_of(i) != Some(timer));
     }
-    let pid = d.pid;
+    let pid = HomePid::of_home(d.pid);
     d.link().send(&ToHost::TimerVoid { pid, timer });
     // Asked for by the body, and known already.
     let wanted = !std::mem::take(&mut c.packed.outs).is_empty();
     c.packed.args[3] = 0;
     c.packed.arg_ptrs &= !(1 << 3);
-    let (deputy, tid, seq) = (d.clone(), c.tid, c.seq);
+    let (deputy, tid, seq) = (d.clone(), c.tid.at_home(), c.seq);
     let done = Box::new(move |ret, _| {
         let outs: &[u8] = if wanted && ret == 0 { &old } else { &[] };
         deputy.link().reply(tid, seq, ret, outs);

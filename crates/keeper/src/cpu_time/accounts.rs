@@ -75,12 +75,13 @@ impl CpuAccounts {
     pub fn came_home(&self, pid: Pid, state: &State) {
         self.reported(pid, state.cpu.away);
         let threads = state.threads.iter().map(|t| {
+            let tid = t.tid.at_home();
             let thread = Thread {
                 away: t.cpu.away,
                 shown: t.cpu.shown,
-                home_ns: cpu::thread_ns(t.tid),
+                home_ns: cpu::thread_ns(tid),
             };
-            (t.tid, thread)
+            (tid, thread)
         });
         let threads = threads.collect();
         let mut all = lock(&self.0);

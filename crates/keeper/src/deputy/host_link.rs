@@ -9,7 +9,7 @@ use crate::sync::lock;
 use armento_client::api::Pass;
 use armento_link::{Reader, Writer};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{NodeName, Stay, Tid};
+use armento_model::{HomeTid, NodeName, Stay, Tid};
 use armento_tracee::sys;
 use armento_wire::call::{self, Call};
 use armento_wire::session::Session;
@@ -48,7 +48,7 @@ impl Message {
     /// The thread whose call it is.
     pub fn caller(&self) -> Option<Tid> {
         match self {
-            Message::Call(c) => Some(c.tid),
+            Message::Call(c) => Some(c.tid.at_home()),
             Message::Talk(_) => None,
         }
     }
@@ -189,6 +189,7 @@ impl HostLink {
     pub fn poke(&self, tid: Tid, (addr, len): (u64, usize)) {
         let mut bytes = vec![0u8; len];
         if matches!(sys::vm_read(tid, addr, &mut bytes), Ok(n) if n == len) {
+            let tid = HomeTid::of_home(tid);
             self.send(&ToHost::Poke { tid, addr, bytes });
         }
     }
@@ -196,7 +197,7 @@ impl HostLink {
     /// The result of a call of a body.
     pub fn reply(&self, tid: Tid, seq: u32, ret: i64, outs: &[u8]) {
         self.settle_names();
-        let head = call::reply_head(tid, seq, ret);
+        let head = call::reply_head(HomeTid::of_home(tid), seq, ret);
         // The bodies of a dead host wait for nothing.
         let _ = self.session.send(call::REPLY, &[&head, outs]);
     }
@@ -204,7 +205,7 @@ impl HostLink {
     /// A call was interrupted when so much was `done`.
     pub fn part(&self, tid: Tid, seq: u32, done: i64, outs: &[u8]) {
         self.settle_names();
-        let head = call::reply_head(tid, seq, done);
+        let head = call::reply_head(HomeTid::of_home(tid), seq, done);
         let _ = self.session.send(call::PART, &[&head, outs]);
     }
 }

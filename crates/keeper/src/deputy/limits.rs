@@ -7,7 +7,7 @@
 use super::common::Common;
 use super::host_link::HostLink;
 use crate::sync::lock;
-use armento_model::Pid;
+use armento_model::{HomePid, Pid};
 use armento_tracee::sys;
 use armento_wire::talk::ToHost;
 
@@ -18,7 +18,10 @@ pub fn tell_limits(common: &Common, pid: Pid, link: &HostLink) {
     // A process that is gone has none.
     if *known != now && !now.is_empty() {
         known.clone_from(&now);
-        link.send(&ToHost::Limits { pid, limits: now });
+        link.send(&ToHost::Limits {
+            pid: HomePid::of_home(pid),
+            limits: now,
+        });
     }
 }
 

@@ -12,6 +12,7 @@ use crate::descriptors;
 use crate::names::Request;
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
+use armento_model::{HomePid, HomeTid};
 use armento_tracee::region::DATA;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::ToHost;
@@ -266,7 +267,11 @@ impl Deputy {
             // KERNEL: a write that ended early gets its error when it goes on.
             let errno = if ret < 0 { -ret as i32 } else { libc::EIO };
             eprintln!("process {pid}: a posted call on descriptor {fd} returned {ret}");
-            link.send(&ToHost::PostFailed { pid, fd, errno });
+            link.send(&ToHost::PostFailed {
+                pid: HomePid::of_home(pid),
+                fd,
+                errno,
+            });
         }
         drop(post);
         if let Some(bytes) = link.posts.to_tell() {
@@ -306,7 +311,7 @@ impl Deputy {
             false => (Vec::new(), None),
         };
         link.send(&ToHost::Descriptor {
-            tid: self.tid,
+            tid: HomeTid::of_home(self.tid),
             seq,
             fd,
             writes: f.writes,
@@ -352,7 +357,7 @@ impl Deputy {
         };
         let bytes = self.collect(&st.results, ret);
         (addr != 0 && !bytes.is_empty()).then_some(ToHost::Poke {
-            tid: self.tid,
+            tid: HomeTid::of_home(self.tid),
             addr,
             bytes,
         })

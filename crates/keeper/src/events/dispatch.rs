@@ -30,8 +30,8 @@ impl World for Tree {
     fn report(&mut self, tid: Tid, status: Status) {
         match status {
             Status::Exited(_) | Status::Killed(_) => ended(self, tid),
-            Status::Stopped(Stop::Event(e)) if e == libc::PTRACE_EVENT_EXEC => execed(self, tid),
-            Status::Stopped(stop) => thread_stopped(self, tid, stop),
+            Status::Stopped(thread, Stop::Event(libc::PTRACE_EVENT_EXEC)) => execed(self, thread),
+            Status::Stopped(thread, stop) => thread_stopped(self, thread, stop),
             Status::Continued => {}
         }
     }

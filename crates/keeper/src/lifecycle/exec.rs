@@ -4,7 +4,7 @@
 
 use crate::sharing::settle_later;
 use crate::state::{Process, Tree};
-use armento_model::Tid;
+use armento_model::{HomePid, Tid};
 use armento_tracee::trace;
 use armento_wire::talk::ToHost;
 
@@ -28,7 +28,9 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
         .entry(pid)
         .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked));
     if let Some(l) = p.link().cloned() {
-        l.send(&ToHost::Execed { pid });
+        l.send(&ToHost::Execed {
+            pid: HomePid::of_home(pid),
+        });
         p.usage.used_at(&l.node, t.keep.cpu.away(pid));
     }
     let first = p.is_before_exec();

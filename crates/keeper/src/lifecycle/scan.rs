@@ -5,7 +5,7 @@
 use crate::sharing::settle_later;
 use crate::state::Tree;
 use crate::sync::lock;
-use armento_model::Pid;
+use armento_model::{HomePid, Pid};
 use armento_tracee::status;
 use armento_wire::talk::ToHost;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,9 @@ pub fn process_gone(t: &mut Tree, pid: Pid) {
         return;
     };
     if let Some(l) = p.link().cloned() {
-        l.send(&ToHost::Kill { pid });
+        l.send(&ToHost::Kill {
+            pid: HomePid::of_home(pid),
+        });
         p.usage.used_at(&l.node, t.keep.cpu.away(pid));
     }
     // What was read ahead for it has no reader any more.

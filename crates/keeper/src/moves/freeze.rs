@@ -18,9 +18,9 @@ use armento_migrate::image::{
     State, ThreadState, files, itimers, membarrier, mm, sigs, thread, uncarried,
 };
 use armento_migrate::phase::Failpoint;
-use armento_migrate::stop_threads::delicate;
+use armento_migrate::stop_threads::{Halted, delicate};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{Pid, Stay};
+use armento_model::{HomeTid, Pid, Stay};
 use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::region::{Code, SCRATCH_AREAS};
 use armento_tracee::timers::sleeps_by_cpu_time;
@@ -87,7 +87,7 @@ fn halt(t: &mut Tree, pid: Pid) -> Result<()> {
     t.cpu_fixup
         .restarted
         .ensure_input_complete(pid, &l.stopped.halted)?;
-    uncarried::of_threads(l.stopped.halted.iter().map(|h| h.tid))
+    uncarried::of_threads(l.stopped.halted.iter().map(Halted::tid))
 }
 
 /// Makes injected calls possible: should the keeper be killed from now on, the process ends; and the region is mapped.
@@ -95,7 +95,7 @@ fn prepare_injection(t: &mut Tree, pid: Pid) -> Result<()> {
     let l = leaving(&mut t.leaving, pid)?;
     t.passing.extend(l.stopped.seized.iter().copied());
     for h in &l.stopped.halted {
-        trace::set_options(h.tid, trace::FOLLOW | trace::EXITKILL)?;
+        trace::set_options(h.tid(), trace::FOLLOW | trace::EXITKILL)?;
     }
     if !l.mapped {
         let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
@@ -160,7 +160,7 @@ fn read_threads(
     let l = leaving(&mut t.leaving, pid)?;
     let code = l.region.code();
     let halted = l.stopped.halted.iter();
-    let halted: Vec<_> = halted.map(|h| (h.tid, h.signal.is_some())).collect();
+    let halted: Vec<_> = halted.map(|h| (h.tid(), h.signal.is_some())).collect();
     let (mut threads, mut process) = (Vec::new(), OfProcess::default());
     for part in halted.chunks(SCRATCH_AREAS) {
         let l = leaving(&mut t.leaving, pid)?;
@@ -179,7 +179,8 @@ fn read_threads(
         }
         for (n, (mut hold, waits)) in held.into_iter().enumerate() {
             let tid = hold.tid;
-            let mut s = thread::read(&mut hold, &code.scratch_area(n), tid, waits)?;
+            let scratch_area = code.scratch_area(n);
+            let mut s = thread::read(&mut hold, &scratch_area, HomeTid::of_home(tid), waits)?;
             add_known(t, pid, &mut s)?;
             threads.push(s);
         }
@@ -206,15 +207,16 @@ fn read_process(hold: &mut Hold, code: &Code, l: &mut Leaving, seen: &Seen) -> R
 
 /// Adds what the keeper knows of the call that a thread is in, and of its CPU time.
 fn add_known(t: &mut Tree, pid: Pid, s: &mut ThreadState) -> Result<()> {
-    s.cpu = t.keep.cpu.thread_leaves(pid, s.tid);
-    restarted(s, t.restart_blocks.get(&s.tid).copied())?;
+    let tid = s.tid.at_home();
+    s.cpu = t.keep.cpu.thread_leaves(pid, tid);
+    restarted(s, t.restart_blocks.get(&tid).copied())?;
     wait_on(s, &t.wait_deadlines);
     s.until = t.futex_waits.leaves(s);
-    if let Some(nr) = t.cpu_fixup.restarted.slept(s.tid) {
+    if let Some(nr) = t.cpu_fixup.restarted.slept(tid) {
         s.again = true;
         s.slept_in(nr);
     }
-    if let Some(rest) = t.cpu_fixup.restarted.rest(s.tid) {
+    if let Some(rest) = t.cpu_fixup.restarted.rest(tid) {
         rest.travels(s);
     }
     Ok(())
@@ -316,7 +318,7 @@ fn by_cpu_time(s: &ThreadState) -> bool {
 fn wait_on(s: &mut ThreadState, waits: &WaitDeadlines) {
     let regs = thread::from_words(&s.regs).filter(|_| s.again);
     if let Some(mut regs) = regs
-        && waits.leaves(s.tid, &mut regs)
+        && waits.leaves(s.tid.at_home(), &mut regs)
     {
         s.regs = thread::words(&regs);
     }

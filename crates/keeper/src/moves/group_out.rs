@@ -25,7 +25,7 @@ use armento_migrate::image::flags::Noted;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, NodeName, Pid};
+use armento_model::{HomePid, MoveId, NodeName, Pid};
 use armento_tracee::maps;
 use armento_wire::talk::{FileKey, Purpose, ToHost};
 use std::collections::HashMap;
@@ -94,7 +94,10 @@ pub fn group_out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Mov
             release_objects(keep, &objects_away(keep, group));
             for m in &members {
                 let (pid, mv) = (m.pid, m.mv);
-                link.send(&ToHost::Abort { mv, pid });
+                link.send(&ToHost::Abort {
+                    mv,
+                    pid: HomePid::of_home(pid),
+                });
                 // Those that were handed over are not in `leaving` any more.
                 keep.tracer.run(move |t| prepare::undo(t, pid));
             }
@@ -215,7 +218,10 @@ fn hand_over(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &[Member]) -> Resu
                 }
                 // Its end has been reported.
                 Err(_) if !t.leaving.contains_key(&pid) => {
-                    link.send(&ToHost::Abort { mv, pid });
+                    link.send(&ToHost::Abort {
+                        mv,
+                        pid: HomePid::of_home(pid),
+                    });
                 }
                 Err(e) => return Err(about(pid, e)),
             }

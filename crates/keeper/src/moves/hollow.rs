@@ -14,12 +14,14 @@ use armento_migrate::image::{ThreadState, thread};
 use armento_migrate::phase::Failpoint;
 use armento_migrate::stop_threads::{Halted, StoppedThreads};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, Pid, Stay};
+use armento_model::{HomePid, MoveId, Pid, Stay, Tid};
 use armento_tracee::inject::{self, Hold, Unfiltered};
 use armento_tracee::pages::Run;
 use armento_tracee::region::{Code, Region, SCRATCH_AREAS, Slot};
-use armento_tracee::{status, sys, trace};
+use armento_tracee::trace::{self, Stopped};
+use armento_tracee::{status, sys};
 use armento_wire::talk::ToHost;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -67,7 +69,6 @@ pub fn hand_over(
     link.ensure_connected()?;
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
     let code = l.region.code();
-    let halted: Vec<Halted> = l.stopped.halted.clone();
     let mut deputies = Vec::new();
     let shares = shares_files(t, pid);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
@@ -85,24 +86,26 @@ pub fn hand_over(
     lock(&p.common.limits).clone_from(&l.limits);
     // What waits here is told before it runs: it may ask, and SIGPIPE comes before write's EPIPE.
     let mut away = Away::new(link.clone(), l.region.clone(), l.ignored);
-    keep_halted_signals(&mut away, &halted);
+    keep_halted_signals(&mut away, &l.stopped.halted);
     for s in &l.states {
+        let tid = s.tid.at_home();
         // Only a thread that died meanwhile fails; its process dies with it.
-        let waits = take_pending(&code, pid, s.tid, s.mask & read).unwrap_or_default();
+        let waits = take_pending(&code, pid, tid, s.mask & read).unwrap_or_default();
         for (to, info) in waits {
             away.signals.hold(to, &info);
         }
     }
     for (s, slot) in l.states.iter().zip(slots) {
+        let tid = s.tid.at_home();
         slot.set_idle(s.mask & read);
         // It may have fallen asleep since it was halted first, and shows its call no more when it comes home.
         let sleeps = s
             .at_deputy
-            .then(|| restarting(s, t.restart_blocks.get(&s.tid).copied()));
+            .then(|| restarting(s, t.restart_blocks.get(&tid).copied()));
         t.restart_blocks
-            .extend(sleeps.flatten().map(|nr| (s.tid, nr)));
+            .extend(sleeps.flatten().map(|nr| (tid, nr)));
         let kept = sleeps.flatten().and_then(|nr| kept_memory(s, nr));
-        let d = Deputy::new(s.tid, pid, slot, link.clone(), p.common.clone(), kept, None);
+        let d = Deputy::new(tid, pid, slot, link.clone(), p.common.clone(), kept, None);
         if s.again {
             d.frozen_since(l.stands);
         }
@@ -113,14 +116,17 @@ pub fn hand_over(
     p.become_away(away);
     point(Failpoint::HomeHollow);
     t.release_held(pid);
-    link.send(&ToHost::Thaw { mv, pid });
+    link.send(&ToHost::Thaw {
+        mv,
+        pid: HomePid::of_home(pid),
+    });
     point(Failpoint::HomeThawed);
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
+    let halted = std::mem::replace(&mut l.stopped, StoppedThreads::new(pid)).disband();
     for h in &halted {
-        t.passing.remove(&h.tid);
+        t.passing.remove(&h.tid());
     }
-    let _ = std::mem::replace(&mut l.stopped, StoppedThreads::new(pid)).disband();
     let leader = deputies.iter().find(|d| d.tid == pid).cloned();
     let teardown = leader.map(|deputy| DeferredTeardown {
         deputy,
@@ -134,6 +140,7 @@ pub fn hand_over(
             .into_iter()
             .zip(deputies)
             .collect(),
+        stopped: halted.into_iter().map(|h| (h.tid(), h.thread)).collect(),
         itimers: l.itimers,
     };
     Ok((teardown, new))
@@ -154,13 +161,14 @@ pub struct NewDeputies {
     pid: Pid,
     code: Code,
     threads: Vec<(ThreadState, Arc<Deputy>)>,
+    stopped: BTreeMap<Tid, Stopped>,
     itimers: Itimers,
 }
 
 impl NewDeputies {
     /// They become deputies, first the leader, which has the most to do. Only threads that died meanwhile fail, with
     /// their process: nothing can be taken back any more, and none may go on as the program.
-    pub fn serve(self) {
+    pub fn serve(mut self) {
         let (first, rest) = self.threads.split_at(self.threads.len().min(1));
         for part in [first].into_iter().chain(rest.chunks(SCRATCH_AREAS)) {
             if let Err(e) = make_deputies(&self.code, part, &self.itimers) {
@@ -168,7 +176,7 @@ impl NewDeputies {
                 let _ = sys::kill(self.pid, libc::SIGKILL);
                 return;
             }
-            for (s, d) in part {
+            for (_, d) in part {
                 let Ok(waiter) = Waiter::begin() else {
                     eprintln!(
                         "process {} ends: no room for the threads that serve it",
@@ -177,7 +185,9 @@ impl NewDeputies {
                     let _ = sys::kill(self.pid, libc::SIGKILL);
                     return;
                 };
-                let _ = trace::resume(s.tid, 0);
+                if let Some(thread) = self.stopped.remove(&d.tid) {
+                    let _ = trace::resume(thread, 0);
+                }
                 d.attend(waiter);
             }
         }
@@ -194,12 +204,12 @@ fn make_deputies(
 ) -> trace::Result<()> {
     let ignores = part
         .first()
-        .is_some_and(|(s, _)| inject::ignores_trap(s.tid));
+        .is_some_and(|(_, d)| inject::ignores_trap(d.tid));
     let mut held = Vec::with_capacity(part.len());
     for (n, (s, d)) in part.iter().enumerate() {
-        let mut h = Hold::take_known(s.tid, Arc::new(Unfiltered), ignores)?;
+        let mut h = Hold::take_known(d.tid, Arc::new(Unfiltered), ignores)?;
         let scratch_area = code.scratch_area(n);
-        if s.tid == d.pid {
+        if d.tid == d.pid {
             h.batch(code, &itimers::stop_calls(code, itimers))?;
         }
         h.begin(&scratch_area, &thread::forget_calls(&scratch_area, s))?;

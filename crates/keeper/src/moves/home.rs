@@ -18,7 +18,7 @@ use armento_migrate::phase::Failpoint;
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, Pid, Stay, Xsave};
+use armento_model::{HomePid, MoveId, Pid, Stay, Xsave};
 use armento_tracee::call::{Call, vdso_syscall};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::BASE;
@@ -69,7 +69,7 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     keep.tracer.run(move |t| t.set_coming_home(pid, true));
     link.send(&ToHost::Send {
         mv,
-        pid,
+        pid: HomePid::of_home(pid),
         to: Whither::Home,
     });
     let mut b = Return {
@@ -101,7 +101,10 @@ pub fn give_back(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
         back_to_deputies(t, pid);
         t.set_coming_home(pid, false);
     });
-    link.send(&ToHost::Abort { mv, pid });
+    link.send(&ToHost::Abort {
+        mv,
+        pid: HomePid::of_home(pid),
+    });
 }
 
 struct Return {
@@ -187,7 +190,10 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     let (at, _) = vdso_syscall(pid)?;
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
     point(Failpoint::ReturnBuilt);
-    link.send(&ToHost::Drop { mv, pid });
+    link.send(&ToHost::Drop {
+        mv,
+        pid: HomePid::of_home(pid),
+    });
     point(Failpoint::ReturnDropped);
     h.call_at(at, libc::SYS_munmap, [BASE, region.len(), 0, 0, 0, 0])?;
     drop(h);
@@ -197,8 +203,8 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     let deputies = p.come_home(&keep.deputies);
     let mut stopped = StoppedThreads::new(pid);
     for h in &halted {
-        t.remember_restart_block(h.tid);
-        stopped.seized.insert(h.tid);
+        t.remember_restart_block(h.tid());
+        stopped.seized.insert(h.tid());
     }
     stopped.halted = halted;
     close_mapped_files(t);
@@ -213,16 +219,17 @@ fn back_to_deputies(t: &mut Tree, pid: Pid) {
     let Some(code) = t.code_of(pid) else { return };
     let p = t.procs.get_mut(&pid);
     for h in p.map_or_else(Vec::new, Process::take_halted) {
-        t.cpu_fixup.restarted.forget(h.tid);
-        if let (Some(d), Ok(mut r)) = (t.keep.deputy(h.tid), trace::regs(h.tid)) {
+        let tid = h.tid();
+        t.cpu_fixup.restarted.forget(tid);
+        if let (Some(d), Ok(mut r)) = (t.keep.deputy(tid), trace::regs(tid)) {
             r.rip = code.deputy;
             r.r15 = d.slot.addr();
             r.rsp = 0;
             r.orig_rax = u64::MAX;
-            let _ = trace::set_regs(h.tid, &r);
-            let _ = trace::set_sigmask(h.tid, d.slot.idle());
+            let _ = trace::set_regs(tid, &r);
+            let _ = trace::set_sigmask(tid, d.slot.idle());
         }
-        let _ = trace::resume(h.tid, 0);
+        let _ = trace::resume(h.thread, 0);
     }
     t.release_held(pid);
 }

@@ -13,7 +13,7 @@ use crate::state::{Away, Keep, MoveEvent, Process, Tree};
 use armento_migrate::failpoint::point;
 use armento_migrate::phase::Failpoint;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{CpuTime, MoveId, NodeName, Pid, Stay};
+use armento_model::{CpuTime, HomePid, MoveId, NodeName, Pid, Stay};
 use armento_wire::talk::{ToHost, Whither};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, mpsc};
@@ -41,7 +41,7 @@ pub fn move_host_to_host(
         .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
     from.send(&ToHost::Send {
         mv,
-        pid,
+        pid: HomePid::of_home(pid),
         to: Whither::Host {
             addr: link.way().addr,
             expect,
@@ -65,9 +65,15 @@ pub fn move_host_to_host(
             ..MoveCost::default()
         }),
         Err(e) => {
-            link.send(&ToHost::Abort { mv, pid });
+            link.send(&ToHost::Abort {
+                mv,
+                pid: HomePid::of_home(pid),
+            });
             keep.tracer.run(move |t| t.release_held(pid));
-            from.send(&ToHost::Abort { mv, pid });
+            from.send(&ToHost::Abort {
+                mv,
+                pid: HomePid::of_home(pid),
+            });
             Err(e)
         }
     }
@@ -116,8 +122,14 @@ fn flip(
     let froze = p.go_to(to).ok_or(MigrateError::Ended)?;
     // Before it runs: what broke its calls comes before their results.
     t.release_held(pid);
-    to.send(&ToHost::Thaw { mv, pid });
+    to.send(&ToHost::Thaw {
+        mv,
+        pid: HomePid::of_home(pid),
+    });
     point(Failpoint::OnwardThawed);
-    from.send(&ToHost::Drop { mv, pid });
+    from.send(&ToHost::Drop {
+        mv,
+        pid: HomePid::of_home(pid),
+    });
     Ok(froze)
 }

@@ -25,7 +25,7 @@ use armento_migrate::image::{State, ThreadState, mm};
 use armento_migrate::phase::Failpoint;
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{MoveId, NodeName, Pid};
+use armento_model::{HomePid, MoveId, NodeName, Pid};
 use armento_tracee::pages::Run;
 use armento_tracee::spawn;
 use armento_wire::talk::{Purpose, ToHost};
@@ -297,7 +297,10 @@ impl<'a> Departure<'a> {
     /// The target forgets the process, which goes on here.
     fn undo(&self) {
         let (pid, mv) = (self.of.pid, self.of.mv);
-        self.of.link.send(&ToHost::Abort { mv, pid });
+        self.of.link.send(&ToHost::Abort {
+            mv,
+            pid: HomePid::of_home(pid),
+        });
         self.of.keep.tracer.run(move |t| undo(t, pid));
     }
 }

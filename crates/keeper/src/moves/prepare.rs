@@ -15,9 +15,9 @@ use armento_migrate::image::files::{self, Names};
 use armento_migrate::image::itimers::Itimers;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Head, Processor, mm, uncarried};
-use armento_migrate::stop_threads::{StoppedThreads, delicate};
+use armento_migrate::stop_threads::{Halted, StoppedThreads, delicate};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{ENGINE_VERSION, Pid, Stay, Tid};
+use armento_model::{ENGINE_VERSION, HomePid, HomeTid, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{maps, status, trace};
@@ -94,17 +94,19 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
     stopped.calls = Some(call_fixups(t, pid));
     if at_exec {
         // From the exec event to a stop at the user-mode boundary.
+        let stands = t.take_standing(pid).and_then(Halted::deliver);
+        let (thread, sig) = stands.ok_or(MigrateError::Ended)?;
         stopped.seized.insert(pid);
         trace::set_options(pid, trace::WATCH | trace::EXITKILL)?;
         trace::interrupt(pid)?;
-        trace::resume(pid, 0)?;
+        trace::resume(thread, sig)?;
         stopped.halt_one(pid)?;
     } else {
         let asleep = timed_sleepers(&delicate(pid)?);
         let restarted = t.cpu_fixup.restarted.clone();
         let halted = halt(&mut stopped)
             .and_then(|()| restarted.ensure_input_complete(pid, &stopped.halted))
-            .and_then(|()| uncarried::of_threads(stopped.halted.iter().map(|h| h.tid)));
+            .and_then(|()| uncarried::of_threads(stopped.halted.iter().map(Halted::tid)));
         if let Err(e) = halted {
             resume_process(t, pid, stopped);
             return Err(e);
@@ -117,12 +119,12 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         Ok((prep, leaving)) => {
             let mut leaving = Leaving { stopped, ..leaving };
             for h in &leaving.stopped.halted {
-                t.remember_restart_block(h.tid);
+                t.remember_restart_block(h.tid());
             }
             if prep.uffd.is_some() {
                 let options = t.passing_options(pid);
                 for h in &leaving.stopped.halted {
-                    trace::set_options(h.tid, options)?;
+                    trace::set_options(h.tid(), options)?;
                 }
                 resume_for_move(t, pid, &mut leaving.stopped);
             }
@@ -132,12 +134,12 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         }
         Err(e) => {
             for h in &stopped.halted {
-                t.remember_restart_block(h.tid);
+                t.remember_restart_block(h.tid());
             }
             if at_exec {
                 // It stays seized: the placement lets it go.
                 t.passing.retain(|tid| !stopped.seized.contains(tid));
-                let _ = stopped.disband();
+                t.keep_standing(pid, stopped.disband());
             } else {
                 resume_process(t, pid, stopped);
             }
@@ -152,7 +154,7 @@ fn halt(stopped: &mut StoppedThreads) -> Result<()> {
     stopped.halt(options)?;
     for h in &stopped.halted {
         // Those that were watched were seized with others.
-        trace::set_options(h.tid, options)?;
+        trace::set_options(h.tid(), options)?;
     }
     Ok(())
 }
@@ -204,8 +206,8 @@ fn look(
     });
     let head = Head {
         engine: ENGINE_VERSION,
-        pid,
-        tids,
+        pid: HomePid::of_home(pid),
+        tids: tids.into_iter().map(HomeTid::of_home).collect(),
         command: status::comm(pid, pid),
         brings: Views::default().lack(&first.areas),
         persistent: Vec::new(),
@@ -251,7 +253,7 @@ pub fn undo(t: &mut Tree, pid: Pid) {
     let halted = l.stopped.halt(trace::WATCH);
     if halted.is_ok() {
         for h in &l.stopped.halted {
-            t.remember_restart_block(h.tid);
+            t.remember_restart_block(h.tid());
         }
         if let Ok(mut h) = Hold::take(pid, Arc::new(Unfiltered))
             && l.mapped
@@ -262,7 +264,7 @@ pub fn undo(t: &mut Tree, pid: Pid) {
     if halted.is_ok() && t.awaits_named_node(pid) {
         // `refusal.rs` ends it.
         t.passing.retain(|tid| !l.stopped.seized.contains(tid));
-        let _ = l.stopped.disband();
+        t.keep_standing(pid, l.stopped.disband());
         return;
     }
     if let Some(p) = t.procs.get_mut(&pid) {

@@ -80,7 +80,7 @@ pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
         );
         tell_user(pid, &line);
     }
-    if ends && let Err(e) = end(pid) {
+    if ends && let Err(e) = end(t, pid) {
         eprintln!("process {pid} cannot be ended: {e}");
         let _ = sys::kill(pid, libc::SIGKILL);
     }
@@ -89,13 +89,14 @@ pub fn after(t: &mut Tree, pid: Pid, node: &NodeName, e: &MigrateError) {
     }
 }
 
-/// Before: it is seized and stopped.
-fn end(pid: Pid) -> Result<(), MigrateError> {
+/// Before: it is seized and stands still.
+fn end(t: &mut Tree, pid: Pid) -> Result<(), MigrateError> {
+    let halted = t.take_standing(pid).ok_or(MigrateError::Ended)?;
     let mut stopped = StoppedThreads::new(pid);
     stopped.seized.insert(pid);
     // From wherever it stands to the user-mode boundary.
     trace::interrupt(pid)?;
-    trace::resume(pid, 0)?;
+    trace::resume(halted.thread, 0)?;
     stopped.halt_one(pid)?;
     let mut hold = Hold::take(pid, Arc::new(Unfiltered))?;
     let (at, nr) = match hold.regs.cs {

@@ -10,15 +10,15 @@ use armento_migrate::image::restarts;
 use armento_migrate::image::{
     self, State, ThreadState, flags, futex_wait, itimers, membarrier, mm, names, sigs, thread,
 };
-use armento_migrate::stop_threads::Halted;
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{Pid, Stay, Tid};
+use armento_model::{HomeTid, Pid, Stay, Tid};
 use armento_tracee::call::{Call, bit};
 use armento_tracee::inject::{self, Hold, NEVER_BLOCK, Unfiltered};
 use armento_tracee::region::{Code, SCRATCH_AREAS};
 use armento_tracee::sys::SigInfo;
-use armento_tracee::trace::{self, Regs};
+use armento_tracee::trace::{self, Regs, Stopped};
 use armento_tracee::tracer_thread::World;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     let mut signals: Vec<(Option<Tid>, SigInfo)> = state
         .pending
         .iter()
-        .filter_map(|(tid, s)| Some((*tid, s.0.as_slice().try_into().ok()?)))
+        .filter_map(|(tid, s)| Some((tid.map(HomeTid::at_home), s.0.as_slice().try_into().ok()?)))
         .collect();
     let away = p.away_mut().ok_or(MigrateError::Ended)?;
     drain_timers(pid, &code, away.signals.held_mut())?;
@@ -81,9 +81,9 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
     drop(h);
     restore_timers(pid, &code, &mut signals, &state.overruns)?;
     let deputies: Vec<Arc<Deputy>> = away.deputies().values().cloned().collect();
-    let (mut all, mut over, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut all, mut over, mut faults) = (Vec::new(), Vec::new(), HashMap::new());
     for d in &deputies {
-        let Some(s) = state.threads.iter().find(|s| s.tid == d.tid) else {
+        let Some(s) = state.threads.iter().find(|s| s.tid.at_home() == d.tid) else {
             over.push(d.tid);
             continue;
         };
@@ -101,10 +101,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
                 all.push((&**d, s, mine));
                 continue;
             }
-            faults.push(Halted {
-                tid: d.tid,
-                signal: Some((signal_number(info), *info)),
-            });
+            faults.insert(d.tid, (signal_number(info), *info));
         }
         all.push((&**d, s, mine));
     }
@@ -119,17 +116,16 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
         );
         restore_some(&code, part, ignores, notes)?;
     }
+    let mut ended = Vec::new();
     if let Some(away) = t.procs.get_mut(&pid).and_then(Process::away_mut) {
-        away.halted.retain(|h| !over.contains(&h.tid));
+        ended.extend(away.halted.extract_if(.., |h| over.contains(&h.tid())));
         for h in &mut away.halted {
-            h.signal = faults
-                .iter()
-                .find(|f| f.tid == h.tid)
-                .and_then(|f| f.signal);
+            h.signal = faults.remove(&h.tid());
         }
     }
-    for tid in over {
-        if let Some(end) = end_thread(tid, &code) {
+    for h in ended {
+        let tid = h.tid();
+        if let Some(end) = end_thread(h.thread, &code) {
             World::report(t, tid, end);
         }
     }
@@ -141,7 +137,7 @@ pub fn restore_threads(t: &mut Tree, pid: Pid, got: &Fetched) -> Result<()> {
 pub fn forget_registrations(t: &mut Tree, pid: Pid, state: &State) {
     let Some(code) = t.code_of(pid) else { return };
     for s in &state.threads {
-        if let Ok(mut h) = Hold::take(s.tid, Arc::new(Unfiltered)) {
+        if let Ok(mut h) = Hold::take(s.tid.at_home(), Arc::new(Unfiltered)) {
             let scratch_area = code.scratch_area(0);
             let _ = h.batch(&scratch_area, &thread::forget_calls(&scratch_area, s));
         }
@@ -244,10 +240,10 @@ fn asleep(tid: Tid, scratch_area: &Code, regs: &Regs, nr: i64, deadline: Option<
 /// Begins those sleeps, and interrupts them at once: the kernel's restart blocks are then as they would be. By place
 /// among the held.
 fn rearm_sleeps(held: &mut [Hold], sleepers: &[(usize, Regs)]) -> Result<()> {
-    let to_call = |tid| trace::resume_to_call(tid, 0);
-    let on = |tid| {
-        trace::interrupt(tid)?;
-        trace::resume(tid, 0)
+    let to_call = |thread| trace::resume_to_call(thread, 0);
+    let on = |thread: Stopped| {
+        trace::interrupt(thread.tid())?;
+        trace::resume(thread, 0)
     };
     for (n, r) in sleepers {
         trace::set_regs(held[*n].tid, r)?;
@@ -274,7 +270,8 @@ fn rearm_sleeps(held: &mut [Hold], sleepers: &[(usize, Regs)]) -> Result<()> {
 }
 
 /// A thread that ended away while its end was on the way home: it ends here, before our page is gone.
-fn end_thread(tid: Tid, code: &Code) -> Option<trace::Status> {
+fn end_thread(thread: Stopped, code: &Code) -> Option<trace::Status> {
+    let tid = thread.tid();
     let h = Hold::take(tid, Arc::new(Unfiltered)).ok()?;
     let mut r = h.regs;
     r.rip = code.gate;
@@ -282,7 +279,7 @@ fn end_thread(tid: Tid, code: &Code) -> Option<trace::Status> {
     r.rdi = 0;
     r.orig_rax = u64::MAX;
     h.finish(r, 0).ok()?;
-    trace::resume(tid, 0).ok()?;
+    trace::resume(thread, 0).ok()?;
     trace::wait_for(tid, RETIRE_MAX).ok()
 }
 

@@ -30,26 +30,26 @@ impl FutexWaits {
     /// one right before. Where it cannot be told how long one had slept (another processor woke it), it waits anew.
     pub fn stopped(&mut self, asleep: &[Asleep], halted: &[Halted]) {
         for h in halted {
-            let seen = asleep.iter().find(|a| a.call.tid == h.tid);
+            let seen = asleep.iter().find(|a| a.call.tid == h.tid());
             let seen = seen.filter(|a| futex_wait::is_timed(a.call.nr, &a.call.args));
-            if seen.is_none() && !self.0.contains_key(&h.tid) {
+            if seen.is_none() && !self.0.contains_key(&h.tid()) {
                 continue;
             }
-            let Ok(regs) = trace::regs(h.tid) else {
+            let Ok(regs) = trace::regs(h.tid()) else {
                 continue;
             };
             if !futex_wait::interrupted(&regs) {
                 continue;
             }
-            self.0.remove(&h.tid);
+            self.0.remove(&h.tid());
             let same = seen.filter(|a| a.call.args[0] == regs.rdi && a.call.args[3] == regs.r10);
-            let slept = same.and_then(|a| a.last.until(Last::of(h.tid)?));
-            let asked = futex_wait::asked(h.tid, regs.r10);
+            let slept = same.and_then(|a| a.last.until(Last::of(h.tid())?));
+            let asked = futex_wait::asked(h.tid(), regs.r10);
             if let (Some(slept), Some(asked)) = (slept, asked) {
                 // One of centuries may as well begin anew.
                 let left = u64::try_from(asked.saturating_sub(slept).as_nanos());
                 if let Some(until) = left.ok().and_then(|left| now().checked_add(left)) {
-                    self.insert(h.tid, until);
+                    self.insert(h.tid(), until);
                 }
             }
         }
@@ -57,7 +57,7 @@ impl FutexWaits {
 
     /// It leaves: until when the call lasts that it is about to begin again.
     pub fn leaves(&self, s: &ThreadState) -> Option<u64> {
-        let until = self.0.get(&s.tid).copied();
+        let until = self.0.get(&s.tid.at_home()).copied();
         until.filter(|_| futex_wait::travels(s))
     }
 }

@@ -80,7 +80,7 @@ impl RestartedCalls {
         for h in halted {
             self.look(pid, h);
         }
-        let why = halted.iter().find_map(|h| self.rest(h.tid)?.why());
+        let why = halted.iter().find_map(|h| self.rest(h.tid())?.why());
         why.map_or(Ok(()), |why| {
             Err(MigrateError::Stays(Stay::Busy, why.into()))
         })
@@ -115,32 +115,32 @@ impl RestartedCalls {
 
     /// A stopped thread is about to go on: whether it is in a call that must be restarted until its end.
     pub fn look(&self, pid: Pid, h: &Halted) -> bool {
-        if self.rest(h.tid).is_some() {
+        if self.rest(h.tid()).is_some() {
             return self.rest_of(h);
         }
         // A handler ends it: EINTR. So does a stop by job control, or natively it is issued again, too.
-        let ends = h.signal.is_some_and(|(sig, _)| catches(h.tid, sig));
-        if ends || trace::in_group_stop(h.tid) {
-            self.forget(h.tid);
+        let ends = h.signal.is_some_and(|(sig, _)| catches(h.tid(), sig));
+        if ends || trace::in_group_stop(h.tid()) {
+            self.forget(h.tid());
             return false;
         }
-        match sleeper_of(h.tid, self.slept(h.tid)) {
-            Some(nr) => drop(lock(&self.0).insert(h.tid, (pid, Call::Slept(nr)))),
-            None => self.forget(h.tid),
+        match sleeper_of(h.tid(), self.slept(h.tid())) {
+            Some(nr) => drop(lock(&self.0).insert(h.tid(), (pid, Call::Slept(nr)))),
+            None => self.forget(h.tid()),
         }
         // One that died meanwhile needs nothing. Most are in no such call, and what waits is asked last: it takes long.
         let in_part =
-            || trace::regs(h.tid).is_ok_and(|r| partial_io::cut(pid, h.tid, &r).is_some());
-        self.has(h.tid)
-            || in_part() && !signal_ends_call(h.tid) && self.cut(pid, h.tid).unwrap_or(false)
+            || trace::regs(h.tid()).is_ok_and(|r| partial_io::cut(pid, h.tid(), &r).is_some());
+        self.has(h.tid())
+            || in_part() && !signal_ends_call(h.tid()) && self.cut(pid, h.tid()).unwrap_or(false)
     }
 
     /// Whether it still has to ask. Not when a handler is about to run.
     fn rest_of(&self, h: &Halted) -> bool {
         if let Some((sig, _)) = h.signal {
-            self.at_signal(h.tid, sig);
+            self.at_signal(h.tid(), sig);
         }
-        self.has(h.tid)
+        self.has(h.tid())
     }
 
     /// It begins a call: a different call cancels the restart.

@@ -11,7 +11,7 @@ use armento_migrate::image::restarts::{ERESTARTNOHAND, ERESTARTNOINTR};
 use armento_migrate::stop_threads::delicate_call;
 use armento_model::{Pid, Tid};
 use armento_tracee::region::Code;
-use armento_tracee::trace::{self, Status, Stop};
+use armento_tracee::trace::{self, Status, Stop, Stopped};
 use armento_tracee::tracer_thread::World;
 use std::time::Duration;
 
@@ -142,9 +142,9 @@ fn break_call(t: &mut Tree, tid: Tid, code: &Code) {
             return;
         }
         match trace::wait_for(tid, STOP_MAX) {
-            Ok(Status::Stopped(Stop::Trap)) => {
+            Ok(Status::Stopped(thread, Stop::Trap)) => {
                 let forced = force_result(&t.keep, tid, code, true).unwrap_or(false);
-                let _ = trace::resume(tid, 0);
+                let _ = trace::resume(thread, 0);
                 if forced {
                     return;
                 }
@@ -157,22 +157,19 @@ fn break_call(t: &mut Tree, tid: Tid, code: &Code) {
 }
 
 /// Stops one deputy; its call, if any, is turned back.
-pub fn stop_one(t: &mut Tree, tid: Tid, code: &Code) -> bool {
-    if trace::interrupt(tid).is_err() {
-        return false;
-    }
+pub fn stop_one(t: &mut Tree, tid: Tid, code: &Code) -> Option<Stopped> {
+    trace::interrupt(tid).ok()?;
     loop {
-        match trace::wait_for(tid, STOP_MAX) {
-            Ok(Status::Stopped(Stop::Trap)) => {
+        match trace::wait_for(tid, STOP_MAX).ok()? {
+            Status::Stopped(thread, Stop::Trap) => {
                 let _ = force_result(&t.keep, tid, code, true);
-                return true;
+                return Some(thread);
             }
-            Ok(s @ Status::Stopped(_)) => World::report(t, tid, s),
-            Ok(s) => {
+            s @ Status::Stopped(..) => World::report(t, tid, s),
+            s => {
                 World::report(t, tid, s);
-                return false;
+                return None;
             }
-            Err(_) => return false,
         }
     }
 }

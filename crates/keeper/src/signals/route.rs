@@ -12,11 +12,11 @@ use crate::state::{Keep, Process, Tree};
 use crate::traced::{entry_stopped, follow_stopped, watched_stopped};
 use armento_migrate::image::timers;
 use armento_migrate::stop_threads::Halted;
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, Pid, Tid};
 use armento_tracee::call::bit;
 use armento_tracee::sys::{self, SigInfo};
 use armento_tracee::timers::list as timers_of;
-use armento_tracee::trace::{self, Stop};
+use armento_tracee::trace::{self, Stop, Stopped};
 use armento_tracee::tracer_thread::World;
 use armento_tracee::{owners, status};
 use armento_wire::talk::ToHost;
@@ -27,25 +27,25 @@ const STOPS: u64 =
 /// Signals for children that are not known yet, which takes as long as a message between two threads.
 const EARLY_MAX: usize = 1024;
 
-pub fn thread_stopped(t: &mut Tree, tid: Tid, stop: Stop) {
-    if entry_stopped(t, tid, stop) {
-        return;
-    }
-    let Some(pid) = t.keep.deputy(tid).map(|d| d.pid) else {
-        if !watched_stopped(t, tid, stop) && !follow_stopped(t, tid, stop) {
-            pass(t, tid, stop);
-        }
+pub fn thread_stopped(t: &mut Tree, thread: Stopped, stop: Stop) {
+    let tid = thread.tid();
+    let Some(thread) = entry_stopped(t, thread, stop) else {
         return;
     };
+    let Some(pid) = t.keep.deputy(tid).map(|d| d.pid) else {
+        return stopped_at_home(t, thread, stop);
+    };
     match stop {
-        Stop::Signal(_) => signal(t, pid, tid),
-        Stop::Group(_) => drop(trace::listen(tid)),
+        Stop::Signal(_) => signal(t, pid, thread),
+        Stop::Group(_) => drop(trace::listen(thread)),
         Stop::Trap => {
             let away = t.procs.get_mut(&pid).and_then(Process::away_mut);
             if let Some(away) = away
                 && away.end_stop()
             {
-                away.link().send(&ToHost::Continue { pid });
+                away.link().send(&ToHost::Continue {
+                    pid: HomePid::of_home(pid),
+                });
             }
             if let (Some(d), Some(code)) = (t.keep.deputy(tid), t.code_of(pid))
                 && unblock(t, &d)
@@ -53,18 +53,27 @@ pub fn thread_stopped(t: &mut Tree, tid: Tid, stop: Stop) {
                 // A call that any stop ends is issued again.
                 let _ = force_result(&t.keep, tid, &code, false);
             }
-            let _ = trace::resume(tid, 0);
+            let _ = trace::resume(thread, 0);
         }
-        Stop::Event(_) | Stop::Call => drop(trace::resume(tid, 0)),
+        Stop::Event(_) | Stop::Call => drop(trace::resume(thread, 0)),
+    }
+}
+
+/// Each of these returns a thread that it does not know, stopped as before.
+fn stopped_at_home(t: &mut Tree, thread: Stopped, stop: Stop) {
+    let other = watched_stopped(t, thread, stop);
+    if let Some(thread) = other.and_then(|thread| follow_stopped(t, thread, stop)) {
+        pass(t, thread, stop);
     }
 }
 
 /// A thread of a process at home, seized on the way out or in: not ours. Or a deputy's child that is not known yet: its
 /// signals are kept until it is known.
-fn pass(t: &mut Tree, tid: Tid, stop: Stop) {
+fn pass(t: &mut Tree, thread: Stopped, stop: Stop) {
+    let tid = thread.tid();
     let _ = match stop {
         Stop::Signal(sig) if t.passing.contains(&tid) || !newborn(t, tid) => {
-            trace::resume(tid, sig)
+            trace::resume(thread, sig)
         }
         Stop::Signal(_) => {
             if let Ok(info) = trace::siginfo(tid)
@@ -72,10 +81,10 @@ fn pass(t: &mut Tree, tid: Tid, stop: Stop) {
             {
                 t.signals.unclaimed.push((tid, info));
             }
-            trace::resume(tid, 0)
+            trace::resume(thread, 0)
         }
-        Stop::Group(_) => trace::listen(tid),
-        _ => trace::resume(tid, 0),
+        Stop::Group(_) => trace::listen(thread),
+        _ => trace::resume(thread, 0),
     };
 }
 
@@ -118,7 +127,7 @@ fn continue_first(t: &mut Tree, pid: Pid, tid: Tid) {
 
 /// The signals of halted threads in the order in which they are passed on: see [`continue_first`].
 pub fn in_order(halted: &[Halted]) -> Vec<(Tid, SigInfo)> {
-    let with = halted.iter().filter_map(|h| Some((h.tid, h.signal?)));
+    let with = halted.iter().filter_map(|h| Some((h.tid(), h.signal?)));
     let mut all: Vec<_> = with.collect();
     all.sort_by_key(|(_, (sig, _))| *sig != libc::SIGCONT);
     all.into_iter()
@@ -126,7 +135,8 @@ pub fn in_order(halted: &[Halted]) -> Vec<(Tid, SigInfo)> {
         .collect()
 }
 
-fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
+fn signal(t: &mut Tree, pid: Pid, thread: Stopped) {
+    let tid = thread.tid();
     let Ok(info) = trace::siginfo(tid) else {
         return;
     };
@@ -141,7 +151,7 @@ fn signal(t: &mut Tree, pid: Pid, tid: Tid) {
     if let Some(d) = t.keep.deputy(tid) {
         block_flood(t, &d, &info);
     }
-    let _ = trace::resume(tid, 0);
+    let _ = trace::resume(thread, 0);
 }
 
 /// Whether a signal was meant for this thread alone. Which deputy took it does not tell: the kernel passes over one

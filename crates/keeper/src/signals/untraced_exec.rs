@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// The body asks for an exec: only when it has had every signal that we sent.
 pub fn exec_body(t: &mut Tree, d: &Deputy, c: Box<Call>) {
     let late = t.procs.get_mut(&d.pid).is_none_or(Process::delay_exec);
-    let again = || d.link().reply(c.tid, c.seq, ERESTARTNOINTR, &[]);
+    let again = || d.link().reply(c.tid.at_home(), c.seq, ERESTARTNOINTR, &[]);
     // The new program would begin with what the deputy blocks.
     if late || t.signals.blocked.contains_key(&d.tid) || d.common.breaking.load(Ordering::Acquire) {
         return again();
@@ -57,7 +57,8 @@ fn exec_untraced(t: &mut Tree, d: &Deputy, c: Box<Call>) {
         let no_room = -i64::from(libc::EAGAIN);
         return d.link().reply(tid, c.seq, no_room, &[]);
     }
-    if !stop_one(t, tid, &code) || trace::detach(tid, 0).is_err() {
+    let released = stop_one(t, tid, &code).is_some_and(|d| trace::detach(d, 0).is_ok());
+    if !released {
         // It does not stop just now, or is about to end: the body asks again.
         return d.link().reply(tid, c.seq, crate::deputy::AGAIN, &[]);
     }

@@ -7,7 +7,7 @@ use super::deputies::Deputies;
 use super::flood::is_behind;
 use crate::deputy::{Deputy, HostLink};
 use armento_migrate::stop_threads::Halted;
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, HomeTid, Pid, Tid};
 use armento_tracee::region::Region;
 use armento_tracee::sys::SigInfo;
 use armento_wire::talk::{Signal, ToHost};
@@ -106,8 +106,11 @@ impl Away {
 
     /// Sends a signal to the body.
     pub fn pass_on(&mut self, pid: Pid, tid: Option<Tid>, info: &SigInfo) {
-        let info = Signal(info.to_vec());
-        self.link.send(&ToHost::Signal { pid, tid, info });
+        self.link.send(&ToHost::Signal {
+            pid: HomePid::of_home(pid),
+            tid: tid.map(HomeTid::of_home),
+            info: Signal(info.to_vec()),
+        });
         self.signals.count_sent();
     }
 
@@ -158,13 +161,13 @@ impl Away {
 
     /// Threads whose niceness is not what the host was told last; it is told now. KERNEL: a thread has its own,
     /// getpriority(2).
-    pub fn renice(&mut self, now: BTreeMap<Tid, i32>) -> Vec<(Tid, i32)> {
+    pub fn renice(&mut self, now: BTreeMap<Tid, i32>) -> Vec<(HomeTid, i32)> {
         let before = std::mem::replace(&mut self.nice, now);
         let known = |tid: &Tid| before.get(tid).copied().unwrap_or(0);
         self.nice
             .iter()
             .filter(|(tid, nice)| known(tid) != **nice)
-            .map(|(tid, nice)| (*tid, *nice))
+            .map(|(tid, nice)| (HomeTid::of_home(*tid), *nice))
             .collect()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::restart::SpuriousWakeups;
 use armento_model::{Pid, Tid};
-use armento_tracee::trace;
+use armento_tracee::trace::{self, Stopped};
 use std::collections::HashMap;
 
 pub struct Followed {
@@ -39,17 +39,18 @@ impl Followed {
         self.wakeups.forget(tid);
     }
 
-    pub fn go(&self, tid: Tid, sig: i32) -> trace::Result<()> {
+    pub fn go(&self, thread: Stopped, sig: i32) -> trace::Result<()> {
+        let tid = thread.tid();
         if self.not_execed.contains_key(&tid) || self.wakeups.has(tid) {
-            trace::resume_to_call(tid, sig)
+            trace::resume_to_call(thread, sig)
         } else {
-            trace::resume(tid, sig)
+            trace::resume(thread, sig)
         }
     }
 
     /// Never more of it: it goes on untraced, and is found by looking, as without `--spread`.
-    pub fn let_go(&mut self, tid: Tid) -> trace::Result<()> {
-        self.ended(tid);
-        trace::detach(tid, 0)
+    pub fn let_go(&mut self, thread: Stopped) -> trace::Result<()> {
+        self.ended(thread.tid());
+        trace::detach(thread, 0)
     }
 }

@@ -52,6 +52,8 @@ struct AtExec {
     unbegun: bool,
     /// Present while it runs to its entry point.
     loading: Option<Loading>,
+    /// Its thread, from one visit to the tracer thread to the next. None while it loads or is looked at for a move.
+    standing: Option<Halted>,
 }
 
 pub struct Process {
@@ -173,6 +175,26 @@ impl Process {
         matches!(self.state, State::AtExec(AtExec { unbegun: true, .. }))
     }
 
+    /// Its thread stands still, if it waits for its placement.
+    pub fn stand(&mut self, halted: Halted) {
+        if let State::AtExec(e) = &mut self.state {
+            e.standing = Some(halted);
+        }
+    }
+
+    /// Whether it waits for its placement and stands still.
+    pub fn stands_at_exec(&self) -> bool {
+        matches!(&self.state, State::AtExec(e) if e.standing.is_some())
+    }
+
+    /// The thread of a program that stands still, to resume it.
+    pub fn take_standing(&mut self) -> Option<Halted> {
+        match &mut self.state {
+            State::AtExec(e) => e.standing.take(),
+            _ => None,
+        }
+    }
+
     /// The run of a program that waits for its placement to its entry point.
     pub fn loading(&mut self) -> Option<&mut Loading> {
         match &mut self.state {
@@ -206,6 +228,7 @@ impl Process {
         let at_exec = AtExec {
             unbegun: self.is_before_exec(),
             loading: None,
+            standing: None,
         };
         self.replace_image(State::AtExec(at_exec), deputies);
     }

@@ -60,6 +60,7 @@ impl ThreadDirected {
 mod tests {
     use super::*;
     use armento_abi::Packed;
+    use armento_model::HomeTid;
 
     #[test]
     fn a_thread_directed_signal_is_recognized_once() {
@@ -67,7 +68,7 @@ mod tests {
         (info[0], info[8], info[24]) = (40, 0xff, 7);
         let aimed = ThreadDirected::default();
         let mut call = Call {
-            tid: 5,
+            tid: HomeTid::of_home(5),
             seq: 1,
             flags: 0,
             mask: 0,

@@ -11,6 +11,7 @@ use crate::deputy::HostLink;
 use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
 use armento_migrate::image::restarts;
+use armento_migrate::stop_threads::Halted;
 use armento_model::{CpuTime, NodeName, Pid, Tid};
 use armento_tracee::region::Code;
 use armento_tracee::{cpu, status, trace};
@@ -72,10 +73,11 @@ impl Tree {
 
     pub fn usage(&mut self, link: &Arc<HostLink>, list: Vec<Usage>) {
         for u in list {
-            if let Some(p) = self.procs.get_mut(&u.pid)
+            let pid = u.pid.at_home();
+            if let Some(p) = self.procs.get_mut(&pid)
                 && p.is_at(link)
             {
-                self.keep.cpu.reported(u.pid, u.away);
+                self.keep.cpu.reported(pid, u.away);
                 p.usage.used_at(&link.node, u.away);
                 p.usage.rss_kib = u.rss_kib;
                 p.usage.busy_percent = u.busy_percent;
@@ -170,6 +172,19 @@ impl Tree {
         let s = &self.keep.settings;
         let elsewhere = s.pinned.as_ref().is_some_and(|n| *n != s.node);
         elsewhere && self.procs.get(&pid).is_some_and(Process::is_unbegun)
+    }
+
+    /// A program that waits for its placement stands still until a later visit takes it.
+    pub fn keep_standing(&mut self, pid: Pid, halted: impl IntoIterator<Item = Halted>) {
+        if let Some(p) = self.procs.get_mut(&pid) {
+            // It has one thread.
+            halted.into_iter().for_each(|h| p.stand(h));
+        }
+    }
+
+    /// The thread of a program that stands still.
+    pub fn take_standing(&mut self, pid: Pid) -> Option<Halted> {
+        self.procs.get_mut(&pid)?.take_standing()
     }
 
     /// How a process is seized that goes on at home while it is copied.

@@ -16,7 +16,7 @@ use armento_abi::Restart;
 use armento_migrate::image::restarts;
 use armento_model::{Pid, Tid};
 use armento_tracee::sys;
-use armento_tracee::trace::{self, Regs, Stop};
+use armento_tracee::trace::{self, Regs, Stop, Stopped};
 use std::time::Instant;
 
 /// Enough of every struct that is changed: the times come first.
@@ -61,53 +61,59 @@ pub fn correct_result(accounts: &CpuAccounts, pid: Pid, tid: Tid, at: &At) -> bo
     at.entry
 }
 
-/// A stop of a thread at home; `false` when it is not watched.
-pub fn watched_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
+/// A stop of a thread at home. Returns the thread when it is not watched.
+pub fn watched_stopped(t: &mut Tree, thread: Stopped, stop: Stop) -> Option<Stopped> {
+    let tid = thread.tid();
     let Some((pid, _)) = t.cpu_fixup.threads.get(&tid).copied() else {
-        return stop == Stop::Trap && newborn(t, tid);
+        return match stop {
+            Stop::Trap => newborn(t, thread),
+            _ => Some(thread),
+        };
     };
     let _ = match stop {
         Stop::Signal(sig) => {
             t.cpu_fixup.restarted.at_signal(tid, sig);
-            trace::resume_to_call(tid, sig)
+            trace::resume_to_call(thread, sig)
         }
         Stop::Group(_) => {
             t.cpu_fixup.restarted.at_group_stop(tid);
-            trace::listen(tid)
+            trace::listen(thread)
         }
-        Stop::Call => at_call(t, pid, tid),
+        Stop::Call => at_call(t, pid, thread),
         // One that a move let go on may have other options.
         Stop::Trap => trace::set_options(tid, t.passing_options(pid))
-            .and_then(|()| trace::resume_to_call(tid, 0)),
-        Stop::Event(_) => trace::resume_to_call(tid, 0),
+            .and_then(|()| trace::resume_to_call(thread, 0)),
+        Stop::Event(_) => trace::resume_to_call(thread, 0),
     };
-    true
+    None
 }
 
 /// The first stop of a child of a watched thread: a thread, or (by an unusual clone) a process, which is not ours.
-/// Children of deputies are known by their process.
-fn newborn(t: &mut Tree, tid: Tid) -> bool {
+/// Children of deputies are known by their process, and returned.
+fn newborn(t: &mut Tree, thread: Stopped) -> Option<Stopped> {
     if t.cpu_fixup.threads.is_empty() {
-        return false;
+        return Some(thread);
     }
+    let tid = thread.tid();
     let Some(s) = t.born_at_home(tid) else {
-        return false;
+        return Some(thread);
     };
     let _ = if t.cpu_fixup.has(s.tgid) {
         t.cpu_fixup.threads.insert(tid, (s.tgid, None));
-        trace::resume_to_call(tid, 0)
+        trace::resume_to_call(thread, 0)
     } else if t.follow.on {
-        return false;
+        return Some(thread);
     } else {
-        trace::detach(tid, 0)
+        trace::detach(thread, 0)
     };
-    true
+    None
 }
 
-fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
+fn at_call(t: &mut Tree, pid: Pid, thread: Stopped) -> trace::Result<()> {
+    let tid = thread.tid();
     let accounts = t.keep.cpu.clone();
     let Some(mut a) = at(tid) else {
-        return trace::resume_to_call(tid, 0);
+        return trace::resume_to_call(thread, 0);
     };
     let ours = correct_result(&accounts, pid, tid, &a);
     if a.entry {
@@ -120,22 +126,22 @@ fn at_call(t: &mut Tree, pid: Pid, tid: Tid) -> trace::Result<()> {
     let restarted = t.cpu_fixup.restarted.has(tid);
     if t.leaving.contains_key(&pid) && (restarted || t.cpu_fixup.has(pid)) {
         // Its move holds it.
-        return trace::resume_to_call(tid, 0);
+        return trace::resume_to_call(thread, 0);
     }
     if !ours && t.cpu_fixup.due(pid) && !accounts.must_correct(pid) {
         t.cpu_fixup.procs.remove(&pid);
     }
     let bound = a.entry && needs_untraced(pid, tid, &a);
     if restarted || t.cpu_fixup.has(pid) && !bound {
-        return trace::resume_to_call(tid, 0);
+        return trace::resume_to_call(thread, 0);
     }
     t.cpu_fixup.threads.remove(&tid);
     if t.leaving.contains_key(&pid) {
-        trace::resume(tid, 0)
+        trace::resume(thread, 0)
     } else if t.follow.on && !bound {
-        follow_thread(t, tid, pid)
+        follow_thread(t, (thread, 0), pid)
     } else {
-        trace::detach(tid, 0)
+        trace::detach(thread, 0)
     }
 }
 

@@ -16,29 +16,30 @@ use armento_migrate::stop_threads::{StoppedThreads, without_effect};
 use armento_model::{Pid, Tid};
 use armento_tracee::call::bit;
 use armento_tracee::status;
-use armento_tracee::trace::{self, Stop};
+use armento_tracee::trace::{self, Stop, Stopped};
 
 /// Stops at calls of a child before its exec: a shell makes a dozen calls there, python some twenty. A child that has
 /// not exec'd after twice as many is no debugger's.
 const STOPS_MAX: u32 = 100;
 
-/// A stop of a thread at home; `false` when it is not followed.
-pub fn follow_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
+/// A stop of a thread at home. Returns the thread when it is not followed.
+pub fn follow_stopped(t: &mut Tree, thread: Stopped, stop: Stop) -> Option<Stopped> {
+    let tid = thread.tid();
     let known = t.follow.threads.contains_key(&tid);
     if !t.follow.on || !(known || stop == Stop::Trap && newborn(t, tid)) {
-        return false;
+        return Some(thread);
     }
     // One that died meanwhile needs nothing.
     let _ = match stop {
-        Stop::Signal(sig) => at_signal(t, tid, sig),
+        Stop::Signal(sig) => at_signal(t, thread, sig),
         // It may wait for a tracer of its own (strace), and others are to see it stopped, not traced.
-        Stop::Group(_) => t.follow.let_go(tid),
+        Stop::Group(_) => t.follow.let_go(thread),
         // A move that was given up may have left it other options.
-        Stop::Trap => trace::set_options(tid, trace::FOLLOW).and_then(|()| t.follow.go(tid, 0)),
-        Stop::Call => at_call(t, tid),
-        Stop::Event(_) => t.follow.go(tid, 0),
+        Stop::Trap => trace::set_options(tid, trace::FOLLOW).and_then(|()| t.follow.go(thread, 0)),
+        Stop::Call => at_call(t, thread),
+        Stop::Event(_) => t.follow.go(thread, 0),
     };
-    true
+    None
 }
 
 /// The first stop of a child of a followed thread. Children of deputies are known by their process.
@@ -54,10 +55,11 @@ fn newborn(t: &mut Tree, tid: Tid) -> bool {
     true
 }
 
-fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
+fn at_call(t: &mut Tree, thread: Stopped) -> trace::Result<()> {
+    let tid = thread.tid();
     let pid = t.follow.threads.get(&tid).copied().unwrap_or(tid);
     if must_be_untraced(pid, tid) {
-        return t.follow.let_go(tid);
+        return t.follow.let_go(thread);
     }
     if t.follow.wakeups.has(tid) {
         let mut r = trace::regs(tid)?;
@@ -73,22 +75,23 @@ fn at_call(t: &mut Tree, tid: Tid) -> trace::Result<()> {
             t.follow.not_execed.remove(&tid);
         }
     }
-    t.follow.go(tid, 0)
+    t.follow.go(thread, 0)
 }
 
 /// Traced, a thread is woken by signals without effect, and some calls end by that. A call that has done a part is
 /// restarted until its end.
-fn at_signal(t: &mut Tree, tid: Tid, sig: i32) -> trace::Result<()> {
+fn at_signal(t: &mut Tree, thread: Stopped, sig: i32) -> trace::Result<()> {
+    let tid = thread.tid();
     let nothing = |s: status::ProcStatus| without_effect(&s) & bit(sig) != 0;
     if status::read(tid).is_ok_and(nothing) && !signal_ends_call(tid) {
         let pid = t.follow.threads.get(&tid).copied().unwrap_or(tid);
         if t.cpu_fixup.finish_partial_io(pid, tid)? {
             t.follow.threads.remove(&tid);
-            return trace::resume_to_call(tid, sig);
+            return trace::resume_to_call(thread, sig);
         }
         undo_wake(&mut t.follow.wakeups, tid)?;
     }
-    t.follow.go(tid, sig)
+    t.follow.go(thread, sig)
 }
 
 /// The kernel issues a call again that has ended by that, unless a handler runs.
@@ -104,11 +107,12 @@ fn undo_wake(wakes: &mut SpuriousWakeups, tid: Tid) -> trace::Result<()> {
     Ok(())
 }
 
-/// A stopped thread at home goes on and is followed.
-pub fn follow_thread(t: &mut Tree, tid: Tid, pid: Pid) -> trace::Result<()> {
+/// A stopped thread at home goes on, with this signal (0: none), and is followed.
+pub fn follow_thread(t: &mut Tree, (thread, sig): (Stopped, i32), pid: Pid) -> trace::Result<()> {
+    let tid = thread.tid();
     t.follow.threads.insert(tid, pid);
     trace::set_options(tid, trace::FOLLOW)?;
-    t.follow.go(tid, 0)
+    t.follow.go(thread, sig)
 }
 
 /// So does a process whose move is over.
@@ -118,7 +122,7 @@ pub fn follow_process(t: &mut Tree, pid: Pid, stopped: StoppedThreads) {
     }
     for h in stopped.disband() {
         // One that died meanwhile needs nothing.
-        let _ = trace::set_options(h.tid, trace::FOLLOW);
-        let _ = h.go(|tid, sig| t.follow.go(tid, sig));
+        let _ = trace::set_options(h.tid(), trace::FOLLOW);
+        let _ = h.go(|thread, sig| t.follow.go(thread, sig));
     }
 }

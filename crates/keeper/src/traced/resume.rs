@@ -16,15 +16,19 @@ use std::time::Instant;
 /// Lets a process that stays at home go on, untraced unless it is followed.
 pub fn let_go(t: &mut Tree, pid: Pid) {
     t.passing.remove(&pid);
+    let halted = t.take_standing(pid);
     if let Some(p) = t.procs.get_mut(&pid) {
         p.leave_exec_stop();
     }
     t.begins();
     // One that died meanwhile needs nothing.
+    let Some((thread, sig)) = halted.and_then(Halted::deliver) else {
+        return;
+    };
     let _ = if t.follow.on {
-        follow_thread(t, pid, pid)
+        follow_thread(t, (thread, sig), pid)
     } else {
-        trace::detach(pid, 0)
+        trace::detach(thread, sig)
     };
 }
 
@@ -56,7 +60,7 @@ pub fn resume_for_move(t: &mut Tree, pid: Pid, stopped: &mut StoppedThreads) {
     for h in std::mem::take(&mut stopped.halted) {
         let restarted = t.cpu_fixup.restarted.look(pid, &h);
         if restarted {
-            t.cpu_fixup.threads.insert(h.tid, (pid, None));
+            t.cpu_fixup.threads.insert(h.tid(), (pid, None));
         }
         let go = if restarted || t.cpu_fixup.has(pid) {
             trace::resume_to_call
@@ -81,9 +85,9 @@ pub fn resume_process(t: &mut Tree, pid: Pid, mut stopped: StoppedThreads) {
     t.cpu_fixup.threads.retain(|_, (p, _)| *p != pid);
     let restarted = t.cpu_fixup.restarted.clone();
     for h in stopped.halted.extract_if(.., |h| restarted.look(pid, h)) {
-        stopped.seized.remove(&h.tid);
-        t.cpu_fixup.threads.insert(h.tid, (pid, None));
-        let _ = watch_thread(&h, t.passing_options(pid));
+        stopped.seized.remove(&h.tid());
+        t.cpu_fixup.threads.insert(h.tid(), (pid, None));
+        let _ = watch_thread(h, t.passing_options(pid));
     }
     if t.follow.on && !tied {
         return follow_process(t, pid, stopped);
@@ -96,7 +100,7 @@ fn watch_process(t: &mut Tree, pid: Pid, stopped: StoppedThreads) {
     let options = t.passing_options(pid);
     for &tid in &stopped.seized {
         t.cpu_fixup.threads.insert(tid, (pid, None));
-        if !stopped.halted.iter().any(|h| h.tid == tid) {
+        if !stopped.halted.iter().any(|h| h.tid() == tid) {
             // It goes on to its next call from the stop that this makes.
             let _ = trace::interrupt(tid);
         }
@@ -104,11 +108,11 @@ fn watch_process(t: &mut Tree, pid: Pid, stopped: StoppedThreads) {
     for h in stopped.disband() {
         t.cpu_fixup.restarted.look(pid, &h);
         // A thread that died meanwhile needs nothing.
-        let _ = watch_thread(&h, options);
+        let _ = watch_thread(h, options);
     }
 }
 
-fn watch_thread(h: &Halted, options: u64) -> trace::Result<()> {
-    trace::set_options(h.tid, options)?;
+fn watch_thread(h: Halted, options: u64) -> trace::Result<()> {
+    trace::set_options(h.tid(), options)?;
     h.go(trace::resume_to_call)
 }

@@ -9,9 +9,10 @@
 use super::auxv::auxv;
 use super::resume::let_go;
 use crate::state::{Keep, Loaded, Loading, Process, Tree};
+use armento_migrate::stop_threads::Halted;
 use armento_model::{Pid, Tid};
 use armento_tracee::call::bit;
-use armento_tracee::trace::{self, Stop};
+use armento_tracee::trace::{self, Stop, Stopped};
 use armento_tracee::{status, sys};
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
@@ -50,7 +51,8 @@ pub fn run_until_entry(keep: &Keep, pid: Pid) -> Loaded {
 }
 
 fn begin(t: &mut Tree, pid: Pid, done: Sender<Loaded>) -> bool {
-    let Some(p) = t.procs.get_mut(&pid).filter(|p| p.is_at_exec()) else {
+    let p = t.procs.get_mut(&pid).filter(|p| p.stands_at_exec());
+    let Some(p) = p else {
         return false;
     };
     // A forced SIGTRAP that is ignored or blocked would be so no more. KERNEL: force_sig_info_to_task.
@@ -64,8 +66,10 @@ fn begin(t: &mut Tree, pid: Pid, done: Sender<Loaded>) -> bool {
     if trace::set_break(pid, Some(entry)).is_err() {
         return false;
     }
+    let stands = p.take_standing().and_then(Halted::deliver);
     p.begin_loading(Loading { done, late: false });
-    if trace::resume(pid, 0).is_err() {
+    let runs = stands.is_some_and(|(thread, sig)| trace::resume(thread, sig).is_ok());
+    if !runs {
         p.end_loading();
     }
     true
@@ -84,30 +88,34 @@ fn arrived(tid: Tid) -> bool {
     status::read(tid).is_ok_and(|s| s.sig_pending & bit(libc::SIGTRAP) != 0)
 }
 
-/// A stop of a program that is loading; `false` when it is an ordinary one.
-pub fn entry_stopped(t: &mut Tree, tid: Tid, stop: Stop) -> bool {
+/// A stop of a program that is loading. Returns the thread when it is an ordinary one.
+pub fn entry_stopped(t: &mut Tree, thread: Stopped, stop: Stop) -> Option<Stopped> {
+    let tid = thread.tid();
     let loading = t.procs.get_mut(&tid).and_then(Process::loading);
     let Some(late) = loading.map(|l| l.late) else {
-        return false;
+        return Some(thread);
     };
     let there = matches!(stop, Stop::Signal(libc::SIGTRAP))
         && trace::siginfo(tid).is_ok_and(|i| sys::siginfo_code(&i) == libc::TRAP_HWBKPT);
     if !(there || late && stop == Stop::Trap) {
-        return false;
+        return Some(thread);
     }
     if !there && arrived(tid) {
-        // The breakpoint's own stop comes next.
-        return trace::resume(tid, 0).is_ok();
+        // The breakpoint's own stop comes next, if it has not died.
+        let _ = trace::resume(thread, 0);
+        return None;
     }
     let Some(l) = t.procs.get_mut(&tid).and_then(Process::end_loading) else {
-        return false;
+        return Some(thread);
     };
     let _ = trace::set_break(tid, None);
+    let signal = None;
+    t.keep_standing(tid, [Halted { thread, signal }]);
     let alone = status::threads(tid).is_ok_and(|t| t.len() == 1);
     if there && alone && l.done.send(Loaded::Stands).is_ok() {
-        return true;
+        return None;
     }
     let_go(t, tid);
     let _ = l.done.send(Loaded::Runs);
-    true
+    None
 }

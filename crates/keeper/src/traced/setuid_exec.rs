@@ -7,7 +7,8 @@ use super::file_rights::{gains_soon, path_at, path_of};
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::{Local, Result};
 use armento_model::Pid;
-use armento_tracee::{call, sys, trace};
+use armento_tracee::trace::{self, Stopped};
+use armento_tracee::{call, sys};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,31 +19,39 @@ const AT_EXECFN: u64 = 31;
 const STACK_ROOM: u64 = 8192;
 
 /// A program that stands at its exec, seized and so without the rights that its file gives: it execs itself once more,
-/// untraced. Nothing of it has run. False: it is no such program.
-pub fn exec_again(pid: Pid) -> bool {
+/// untraced. Nothing of it has run. Returns the thread, stopped as before, if it is no such program.
+pub fn exec_again(thread: Stopped) -> Option<Stopped> {
+    let pid = thread.tid();
     let exe = format!("/proc/{pid}/exe");
     let Some(what) = gains_soon(PathBuf::from(&exe)) else {
-        return false;
+        return Some(thread);
     };
-    if let Err(e) = aim_at_itself(pid, &exe) {
+    let (stands, at_boundary) = to_boundary(thread);
+    if let Err(e) = at_boundary.and_then(|()| aim_at_itself(pid, &exe)) {
         // It runs, as it would under any tracer.
         eprintln!("process {pid} is {what} and does not get it: {e}");
     }
     // The threads that the move had stopped are gone with their image.
-    let _ = trace::detach(pid, 0);
-    true
+    if let Some(thread) = stands {
+        let _ = trace::detach(thread, 0);
+    }
+    None
+}
+
+/// From the exec event to a stop at the user-mode boundary. The thread comes back from any stop.
+fn to_boundary(thread: Stopped) -> (Option<Stopped>, Result<()>) {
+    let pid = thread.tid();
+    let mut stopped = StoppedThreads::new(pid);
+    stopped.seized.insert(pid);
+    let halted = trace::interrupt(pid)
+        .and_then(|()| trace::resume(thread, 0))
+        .map_err(Into::into)
+        .and_then(|()| stopped.halt_one(pid));
+    let stands = stopped.disband().pop().map(|h| h.thread);
+    (stands, halted)
 }
 
 fn aim_at_itself(pid: Pid, exe: &str) -> Result<()> {
-    let mut stopped = StoppedThreads::new(pid);
-    stopped.seized.insert(pid);
-    // From the exec event to a stop at the user-mode boundary.
-    let interrupted = trace::interrupt(pid)
-        .and_then(|()| trace::resume(pid, 0))
-        .map_err(Into::into)
-        .and_then(|()| stopped.halt_one(pid));
-    drop(stopped.disband());
-    interrupted?;
     let mut regs = trace::regs(pid)?;
     let given = auxv(pid).and_then(|a| a.get(&AT_EXECFN).copied());
     let path = match given.filter(|at| is_file(pid, &path_at(pid, *at), exe)) {

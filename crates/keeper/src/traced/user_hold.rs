@@ -82,7 +82,7 @@ fn loosen(t: &mut Tree, pid: Pid) -> Result<()> {
     stopped.calls = Some(call_fixups(t, pid));
     let halted = stopped.halt(trace::WATCH);
     for h in &stopped.halted {
-        t.remember_restart_block(h.tid);
+        t.remember_restart_block(h.tid());
     }
     resume_process(t, pid, stopped);
     halted

@@ -11,7 +11,7 @@ use super::restarts;
 use armento_abi::{Fault, Mem};
 use armento_model::Tid;
 use armento_tracee::call::bit;
-use armento_tracee::trace::{self, Regs, Status, Stop};
+use armento_tracee::trace::{self, Regs, Status, Stop, Stopped};
 use armento_tracee::{status, sys};
 
 /// An unrelated stop of ours is skipped; more are not expected.
@@ -62,10 +62,37 @@ pub fn signal_waits(tid: Tid) -> bool {
     waiting & !mask.unwrap_or(s.blocked) != 0
 }
 
+/// A thread after [`lead`].
+pub enum Led {
+    /// It is in no such call, or in a group stop, and was not moved.
+    Still(Stopped),
+    /// What it reported next: usually [`Stop::Call`]. `None`: it died; its end is not consumed.
+    At(Option<Status>),
+}
+
 /// Lets a stopped thread re-enter its interrupted call with the signals blocked that the call's mask blocks; at the
-/// call's entry the thread has its own mask again. `None`: it is in no such call, or in a group stop, and was not
-/// moved. Otherwise the stop that it reached, usually [`Stop::Call`]. The end of the thread is not consumed.
-pub fn lead(tid: Tid) -> Option<Status> {
+/// call's entry the thread has its own mask again.
+pub fn lead(mut thread: Stopped) -> Led {
+    let tid = thread.tid();
+    let Some(real) = block_as_call(tid) else {
+        return Led::Still(thread);
+    };
+    let mut left = STOPS_MAX;
+    let at = loop {
+        let at = trace::resume_to_call(thread, 0).and_then(|()| trace::wait_stop(tid));
+        left -= 1;
+        match at {
+            Ok(Status::Stopped(next, Stop::Trap | Stop::Event(_))) if left > 0 => thread = next,
+            other => break other.ok(),
+        }
+    };
+    // A dead thread needs no restore.
+    let _ = trace::set_sigmask(tid, real);
+    Led::At(at)
+}
+
+/// Blocks what the interrupted call of a thread blocks; returns the thread's own mask.
+fn block_as_call(tid: Tid) -> Option<u64> {
     let r = trace::regs(tid).ok()?;
     if trace::in_group_stop(tid) {
         return None;
@@ -73,18 +100,7 @@ pub fn lead(tid: Tid) -> Option<Status> {
     let mask = own_again(tid, &r)?;
     let real = trace::sigmask(tid).ok()?;
     trace::set_sigmask(tid, real | mask).ok()?;
-    let mut at = None;
-    for _ in 0..STOPS_MAX {
-        at = trace::resume_to_call(tid, 0)
-            .and_then(|()| trace::wait_stop(tid))
-            .ok();
-        if !matches!(at, Some(Status::Stopped(Stop::Trap | Stop::Event(_)))) {
-            break;
-        }
-    }
-    // A dead thread needs no restore.
-    let _ = trace::set_sigmask(tid, real);
-    at
+    Some(real)
 }
 
 /// A signal that its call's mask blocks is about to be delivered to a stopped thread: the call is issued after it.

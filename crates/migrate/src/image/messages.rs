@@ -6,7 +6,7 @@ use super::mm::Mm;
 use super::processor::Processor;
 use super::thread::ThreadState;
 use super::{itimers, names, timers};
-use armento_model::{Pid, Tid};
+use armento_model::{HomePid, HomeTid};
 use armento_tracee::pages::Run;
 use armento_wire::talk::{ObjectId, Signal};
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 pub struct Head {
     pub engine: u32,
     /// The pid at home.
-    pub pid: Pid,
+    pub pid: HomePid,
     /// Its threads so far: the target creates them while the process runs.
-    pub tids: Vec<Tid>,
+    pub tids: Vec<HomeTid>,
     pub command: String,
     pub areas: Vec<Area>,
     /// Objects of shared memory that come with it. Other objects that it maps came with a partner.
@@ -63,7 +63,7 @@ pub struct State {
     /// Memory where the process has the zero page.
     pub zeros: Vec<Run>,
     /// Signals pending at the source: for a thread, or for the process if none.
-    pub pending: Vec<(Option<Tid>, Signal)>,
+    pub pending: Vec<(Option<HomeTid>, Signal)>,
     /// For the last signal of each timer, how many further expirations it stood for.
     pub overruns: timers::Overruns,
     pub itimers: itimers::Itimers,

@@ -1,12 +1,9 @@
 //! Signal dispositions and pending signals of a process.
 
 use crate::Result;
-use armento_model::Tid;
 use armento_tracee::call::Call;
 use armento_tracee::inject::Hold;
 use armento_tracee::region::Code;
-use armento_tracee::trace;
-use armento_wire::talk::Signal;
 
 /// A kernel sigaction: handler, flags, restorer, mask. KERNEL: 32 bytes on x86-64.
 pub type Action = [u64; 4];
@@ -63,24 +60,4 @@ fn set_calls(code: &Code, want: &[Action], now: Option<&[Action]>) -> Vec<Call> 
         .filter(|&s| want[s as usize - 1] != now.map_or([0; 4], |n| n[s as usize - 1]))
         .map(|s| (libc::SYS_rt_sigaction, [s, base + (s - 1) * 32, 0, 8, 0, 0]))
         .collect()
-}
-
-/// Signals queued for each thread and for the process.
-pub fn pending(tids: &[(Tid, Tid)]) -> Result<Vec<(Option<Tid>, Signal)>> {
-    let mut all = Vec::new();
-    for (i, &(home, here)) in tids.iter().enumerate() {
-        all.extend(
-            trace::pending(here, false)?
-                .into_iter()
-                .map(|s| (Some(home), Signal(s.to_vec()))),
-        );
-        if i == 0 {
-            all.extend(
-                trace::pending(here, true)?
-                    .into_iter()
-                    .map(|s| (None, Signal(s.to_vec()))),
-            );
-        }
-    }
-    Ok(all)
 }

@@ -5,6 +5,7 @@
 
 use super::names;
 use super::{Area, Head, Kind, Layout, Mm, State, ThreadState};
+use armento_model::HomePid;
 use armento_tracee::PAGE;
 use armento_tracee::pages::Run;
 use armento_tracee::region::BASE;
@@ -41,7 +42,7 @@ impl Head {
         areas(&self.areas)?;
         mm(&self.mm)?;
         let sane = self.processor.xsave.is_sane();
-        good(few && sane && self.pid > 0, "offer")
+        good(few && sane && self.pid > HomePid::default(), "offer")
     }
 }
 

@@ -7,7 +7,7 @@ use super::restarts::{
 use super::{masked, uncarried};
 use crate::Result;
 use crate::image::Cpu;
-use armento_model::Tid;
+use armento_model::{HomeTid, Tid};
 use armento_tracee::call::Call;
 use armento_tracee::inject::{self, Hold};
 use armento_tracee::region::{Code, SCRATCH_CALLS};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadState {
     /// The tid at home.
-    pub tid: Tid,
+    pub tid: HomeTid,
     /// `struct user_regs_struct`, 27 words.
     pub regs: Vec<u64>,
     /// Without the zeros at its end: [`trace::set_xstate`] needs them again.
@@ -218,12 +218,12 @@ pub fn ask(h: &mut Hold, code: &Code, at: At) -> Result<()> {
     Ok(h.begin(code, &calls)?)
 }
 
-/// Before: [`ask`] was called. `tid` is home's number. Its CPU time is set by the owner.
-pub fn read(h: &mut Hold, code: &Code, tid: Tid, signals: bool) -> Result<ThreadState> {
+/// Before: [`ask`] was called. Its CPU time is set by the owner.
+pub fn read(h: &mut Hold, code: &Code, tid: HomeTid, signals: bool) -> Result<ThreadState> {
     let said = h.end(code)?;
     let (own, rest) = said.split_at(said.len().min(OWN));
     for r in own {
-        inject::ok("read thread", tid, *r)?;
+        inject::ok("read thread", h.tid, *r)?;
     }
     let mut raw = [0u8; ASKED];
     code.read_scratch(ALTSTACK, &mut raw);

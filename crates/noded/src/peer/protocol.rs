@@ -7,7 +7,7 @@ use crate::state_dir::Member;
 use armento_client::LineError;
 use armento_client::api::{ProcInfo, Refusal};
 use armento_link::LinkError;
-use armento_model::{NodeName, Pid, TreeId};
+use armento_model::{HomePid, NodeName, TreeId};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -71,7 +71,7 @@ pub struct JoinAsk {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AdmitAsk {
     pub tree: TreeId,
-    pub pid: Pid,
+    pub pid: HomePid,
     pub uid: u32,
     pub need_kib: u64,
     /// Of the keeper that asks; 0 from older ones.

@@ -11,7 +11,7 @@ use crate::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk};
 use crate::state::{Asker, Node, call};
 use armento_client::api::{Answer, CpuSet, Pass, Refusal};
 use armento_link::{Badge, Identity, Role};
-use armento_model::{NodeName, Pid, Stay, TreeId};
+use armento_model::{HomePid, NodeName, Pid, Stay, TreeId};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -97,7 +97,7 @@ async fn pass(
     clocks::near(node, &subject, target).await?;
     let ask = PeerAsk::Admit(AdmitAsk {
         tree,
-        pid,
+        pid: HomePid::of_home(pid),
         uid,
         need_kib: wants.need_kib,
         engine: wants.engine,

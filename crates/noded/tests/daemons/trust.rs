@@ -7,7 +7,7 @@ use armento_client::api::{
     Answer, Ask, GuestInfo, HostHello, Order, Refusal, Report, TrustChange, TrustInfo,
 };
 use armento_link::{Badge, Identity, LinkError, NodeKeys, Reader, Role, Writer, dial};
-use armento_model::{ENGINE_VERSION, TreeId};
+use armento_model::{ENGINE_VERSION, HomePid, TreeId};
 use armento_noded::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk, talk};
 use armento_noded::{Wire, new_token};
 use std::fs;
@@ -116,7 +116,7 @@ fn a_tree_has_one_user() {
     let admit = |uid| {
         let ask = PeerAsk::Admit(AdmitAsk {
             tree: TREE,
-            pid: pid(),
+            pid: HomePid::of_home(pid()),
             uid,
             need_kib: 4096,
             engine: ENGINE_VERSION,
@@ -229,7 +229,7 @@ fn host_of(node: &mut Node, tree: TreeId) -> Session {
     };
     s.ask(Ask::Host(hello), LONG).expect("host");
     let guest = GuestInfo {
-        pid: pid(),
+        pid: HomePid::of_home(pid()),
         tree,
         home: name("n1"),
         command: "lame".into(),

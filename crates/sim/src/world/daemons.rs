@@ -7,7 +7,7 @@ use super::works::CHORES;
 use crate::machine::TaskId;
 use armento_balance::{Guest, Ledger, Move, Need, Seen, View, admit, decide};
 use armento_gossip::{CpuSet, Entry, Known, Table, Tick};
-use armento_model::{NodeName, Stay, Users};
+use armento_model::{HomePid, NodeName, Stay, Users};
 
 /// As long as real ones, because bytes are counted.
 const VERSION: &str = "0.1.0";
@@ -109,7 +109,7 @@ impl World {
     fn guest(&self, task: TaskId) -> Guest {
         Guest {
             home: self.names[self.procs[task].job.home].clone(),
-            pid: World::pid(task),
+            pid: HomePid::of_home(World::pid(task)),
             threads: 1,
             busy_percent: 100,
         }
@@ -247,7 +247,7 @@ impl World {
         let view = daemon.ledger.own_view(own, Users::all(), now);
         admit(&view, &self.policy, &need)?;
         let from = self.names[home].clone();
-        let pid = World::pid(task);
+        let pid = HomePid::of_home(World::pid(task));
         daemon.ledger.expect(&from, pid, rss_kib, now);
         Ok(())
     }

@@ -1,11 +1,13 @@
 use super::*;
 use armento_client::api::Pass;
 use armento_link::{Badge, Identity, Role};
-use armento_model::{NodeName, Stay};
+use armento_model::{HomeTid, NodeName, Stay};
 use armento_tracee::region::Region;
 use armento_tracee::sys::SigInfo;
+use armento_tracee::trace::{self, Status};
 use armento_wire::talk::SessionId;
 use std::fs::File;
+use std::process::{Child, Command};
 use std::sync::mpsc;
 
 /// No process has these numbers. KERNEL: PID_MAX_LIMIT is 2^22.
@@ -62,6 +64,25 @@ fn away_mut(p: &mut Process) -> &mut Away {
     p.away_mut().expect("it is away")
 }
 
+/// A thread that stands still.
+fn stopped_child() -> (Child, Halted) {
+    let child = Command::new("sleep").arg("60").spawn().expect("sleep");
+    let tid = child.id() as Tid;
+    trace::seize(tid, trace::EXITKILL).expect("a child of ours");
+    trace::interrupt(tid).expect("it is seized");
+    let stop = trace::wait_for(tid, Duration::from_secs(10));
+    let Ok(Status::Stopped(thread, _)) = stop else {
+        panic!("it stops: {stop:?}");
+    };
+    let signal = None;
+    (child, Halted { thread, signal })
+}
+
+fn end(child: &mut Child) {
+    child.kill().expect("a child of ours");
+    child.wait().expect("a child of ours");
+}
+
 fn signal(number: i32) -> SigInfo {
     let mut info: SigInfo = [0; 128];
     info[..4].copy_from_slice(&number.to_le_bytes());
@@ -102,10 +123,8 @@ fn an_exec_ends_a_stay_away() {
     away_at(&mut p, &host("n2"), &all);
     p.note_move(Some(StayReason::new(Stay::Busy, "")));
     p.common.coming_home.store(true, Ordering::Release);
-    away_mut(&mut p).halted.push(Halted {
-        tid: TID,
-        signal: None,
-    });
+    let (mut child, halted) = stopped_child();
+    away_mut(&mut p).halted.push(halted);
     p.begin_breaking();
     p.enter_exec_stop(&all);
     assert!(p.is_at_exec() && !p.is_unbegun() && !p.is_away());
@@ -113,6 +132,23 @@ fn an_exec_ends_a_stay_away() {
     assert!(p.stay_reason().is_none() && p.take_halted().is_empty());
     assert!(!p.common.breaking.load(Ordering::Acquire));
     assert!(!p.common.coming_home.load(Ordering::Acquire));
+    end(&mut child);
+}
+
+#[test]
+fn a_program_stands_at_its_exec_until_it_is_taken() {
+    let (mut p, all) = (process(), Deputies::default());
+    let (mut child, halted) = stopped_child();
+    p.enter_exec_stop(&all);
+    assert!(!p.stands_at_exec() && p.take_standing().is_none());
+    p.stand(halted);
+    assert!(p.stands_at_exec());
+    let halted = p.take_standing().expect("it stands");
+    assert!(!p.stands_at_exec() && p.take_standing().is_none());
+    p.stand(halted);
+    p.enter_exec_stop(&all);
+    assert!(!p.stands_at_exec(), "another program");
+    end(&mut child);
 }
 
 #[test]
@@ -160,13 +196,14 @@ fn nothing_of_a_stay_is_left_in_the_next() {
 
 #[test]
 fn a_process_at_another_host_keeps_all_but_what_its_body_was_told() {
+    let home = HomeTid::of_home(TID);
     let (mut p, all) = (process(), Deputies::default());
     let d = away_at(&mut p, &host("n2"), &all);
     p.pins.place_by_hand();
     let away = away_mut(&mut p);
     away.stop();
     away.signals.count_sent();
-    assert_eq!(away.renice([(TID, 5)].into()), [(TID, 5)]);
+    assert_eq!(away.renice([(TID, 5)].into()), [(home, 5)]);
     assert_eq!(away.renice([(TID, 5)].into()), []);
     p.begin_breaking();
     assert!(!p.signal_came(None, &signal(libc::SIGTERM)));
@@ -177,7 +214,7 @@ fn a_process_at_another_host_keeps_all_but_what_its_body_was_told() {
     let away = away_mut(&mut p);
     assert!(away.frozen_since().is_none());
     assert!(!away.signals.delay_exec(PID));
-    assert_eq!(away.renice([(TID, 5)].into()), [(TID, 5)]);
+    assert_eq!(away.renice([(TID, 5)].into()), [(home, 5)]);
     assert!(away.end_stop());
 }
 
