@@ -203,6 +203,7 @@ fn talk() -> Vec<Seed> {
                 bytes: b"#!/bin/sh".to_vec(),
                 end: true,
             }),
+            device: None,
         },
         ToHost::Posted { bytes: 4096 },
         ToHost::Directory {

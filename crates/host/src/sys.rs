@@ -98,3 +98,16 @@ pub fn set_limit(pid: i32, resource: u32, soft: u64, hard: u64) {
         libc::prlimit64(pid, resource as _, &new, std::ptr::null_mut());
     }
 }
+
+/// Random bytes of this kernel. KERNEL: getrandom(2): up to 256 are never fewer; more may be cut by a signal.
+pub fn random(len: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0u8; len];
+    for piece in bytes.chunks_mut(256) {
+        // SAFETY: the kernel writes at most `piece.len()` bytes.
+        let n = unsafe { libc::getrandom(piece.as_mut_ptr().cast(), piece.len(), 0) };
+        if n != piece.len() as isize {
+            return None;
+        }
+    }
+    Some(bytes)
+}

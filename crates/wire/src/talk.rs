@@ -244,6 +244,22 @@ pub struct Usage {
     pub busy_percent: u8,
 }
 
+/// A device of the kernel's own, and what its descriptor is open for. KERNEL: null(4), full(4), random(4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    pub kind: DeviceKind,
+    pub reads: bool,
+    pub writes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceKind {
+    Null,
+    Zero,
+    Full,
+    Random,
+}
+
 /// The first bytes of a file. `end`: it has no more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Beginning {
@@ -378,7 +394,7 @@ pub enum ToHost {
     Nice {
         list: Vec<(HomeTid, i32)>,
     },
-    /// A descriptor refers to a regular file of a local file system: it can be closed by a posted call. `writes`: bytes
+    /// A descriptor refers to a regular file of a local file system, or to a device: it can be closed by a posted call. `writes`: bytes
     /// that may be posted to it within [`POSTS_MS`]; 0 if none may.
     /// Sent before the reply to the call that asked.
     Descriptor {
@@ -391,6 +407,8 @@ pub enum ToHost {
         stat: Vec<u8>,
         /// The file's first bytes, under a lease, if the call has opened it for reading only.
         begin: Option<Beginning>,
+        /// It is no file but a device that is the same on every machine.
+        device: Option<Device>,
     },
     /// The entries of a directory, by a path without symbolic links, until [`ToHost::ForgetNames`]. Lookups in it depend
     /// on them alone.

@@ -9,7 +9,8 @@ use super::names::Looked;
 use super::post::park;
 use super::posted_calls::Served;
 use super::{
-    both_sides, cpu_time, exec, fork, forward, mmap, names, posted_calls, readahead_calls, timers,
+    both_sides, cpu_time, devices, exec, fork, forward, mmap, names, posted_calls, readahead_calls,
+    timers,
 };
 use crate::inject::Origin;
 use crate::state::{Ask, GuestThread, Host, Then, Waiting};
@@ -66,7 +67,9 @@ fn notice(host: &Arc<Host>, n: &Notice) {
         );
     }
     let verdict = armento_abi::place_of(n.nr as u64, &n.args);
-    if !matches!(verdict, Verdict::Body) && readahead_calls::served(host, &thread, n) {
+    if !matches!(verdict, Verdict::Body)
+        && (devices::served(host, &thread, n) || readahead_calls::served(host, &thread, n))
+    {
         return;
     }
     let ask = match verdict {

@@ -8,6 +8,7 @@ mod clone_args;
 mod cmdline;
 mod come_home;
 mod cpu_time;
+mod devices;
 mod dispatch;
 mod exec;
 mod file_fetch;

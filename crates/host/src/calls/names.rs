@@ -39,9 +39,12 @@ pub fn looked_up(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Loo
     let Some(path) = read_path(&mut mem, n.args[wanted.path_arg]) else {
         return FORWARD;
     };
-    let base = lock(&thread.proc.base).base.clone();
+    // Home says it only of a process that sees the same names as the others.
+    let Some(base) = lock(&thread.proc.base).base.clone() else {
+        return Looked::No { ask: true };
+    };
     let names = lock(&host.names);
-    let found = names.look_up(base.as_ref(), &path, wanted.follows);
+    let found = names.look_up(&base, &path, wanted.follows);
     let ret = match (found, wanted.wants) {
         (Found::Unknown, _) => return Looked::No { ask: true },
         (Found::Missing, _) => -i64::from(libc::ENOENT),
@@ -73,12 +76,22 @@ pub fn working_directory(host: &Host, pid: HomePid, seq: u32, base: Base) {
     }
 }
 
-/// A call after which relative paths begin elsewhere, or the root is another.
+/// A call after which paths begin elsewhere, or the process may see other names.
 pub fn moves_base(nr: u16) -> bool {
-    matches!(
-        i64::from(nr),
-        libc::SYS_chdir | libc::SYS_fchdir | libc::SYS_chroot
-    )
+    const CALLS: [i64; 11] = [
+        libc::SYS_chdir,
+        libc::SYS_fchdir,
+        libc::SYS_chroot,
+        libc::SYS_pivot_root,
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        libc::SYS_setuid,
+        libc::SYS_setreuid,
+        libc::SYS_setresuid,
+        libc::SYS_setfsuid,
+        libc::SYS_execve,
+    ];
+    CALLS.contains(&i64::from(nr))
 }
 
 /// The string at an address. `None`: it is not there, or too long.

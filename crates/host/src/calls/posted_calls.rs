@@ -13,7 +13,7 @@ use crate::sync::lock;
 use armento_abi::sends;
 use armento_model::HomeTid;
 use armento_tracee::notify::Notice;
-use armento_wire::talk::Beginning;
+use armento_wire::talk::{Beginning, Device};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -65,6 +65,7 @@ pub struct About {
     pub seq: u32,
     pub fd: i32,
     pub writes: u64,
+    pub device: Option<Device>,
 }
 
 /// Home's word about the descriptor that a call has made or written to. It comes right before the call's reply.
@@ -86,7 +87,8 @@ pub fn descriptor_known(
         return;
     };
     let (fd, now) = (about.fd, Instant::now());
-    lock(&thread.proc.descriptors).learn(asked.descriptors, fd, about.writes, now);
+    let what = (about.writes, about.device);
+    lock(&thread.proc.descriptors).learn(asked.descriptors, fd, what, now);
     if let Some(Beginning { bytes, end }) = begin {
         let stat = Some((host.home.session.heard(), stat));
         let s = Stream::opened(bytes, end, stat);

@@ -150,8 +150,14 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             writes,
             stat,
             begin,
+            device,
         } => {
-            let about = calls::About { seq, fd, writes };
+            let about = calls::About {
+                seq,
+                fd,
+                writes,
+                device,
+            };
             calls::descriptor_known(host, tid, about, stat, begin);
         }
         ToHost::Directory {

@@ -3,7 +3,7 @@
 //! Home's word is about the descriptor at the time it looked. The number may have been given to another file meanwhile: a
 //! word about a call that was sent before such a change is dropped.
 
-use armento_wire::talk::POSTS_MS;
+use armento_wire::talk::{Device, POSTS_MS};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -29,8 +29,9 @@ pub struct Descriptors {
     unknown: HashMap<i32, Unknown>,
 }
 
-/// A regular file of home's.
+/// A regular file of home's, or a device that is here as well.
 struct Known {
+    device: Option<Device>,
     writes: u64,
     until: Instant,
     failed: Option<i32>,
@@ -77,7 +78,13 @@ impl Descriptors {
     }
 
     /// Home's word about a call that was sent at `asked`.
-    pub fn learn(&mut self, asked: Stamp, fd: i32, writes: u64, now: Instant) {
+    pub fn learn(
+        &mut self,
+        asked: Stamp,
+        fd: i32,
+        (writes, device): (u64, Option<Device>),
+        now: Instant,
+    ) {
         let changed = self.changes.get(&fd).copied().unwrap_or(0);
         if asked < changed.max(self.changed) {
             return;
@@ -95,11 +102,17 @@ impl Descriptors {
         self.known.insert(
             fd,
             Known {
+                device,
                 writes,
                 until,
                 failed,
             },
         );
+    }
+
+    /// The device that a descriptor refers to.
+    pub fn device(&self, fd: i32) -> Option<Device> {
+        self.known.get(&fd)?.device
     }
 
     /// How a write of so many bytes goes home.
@@ -173,11 +186,11 @@ mod tests {
         let (mut d, t) = (Descriptors::default(), Instant::now());
         assert_eq!([d.write(3, 1, t), d.write(3, 1, t)], [WAIT, ASK]);
         let asked = d.stamp();
-        d.learn(asked, 3, 100, t);
+        d.learn(asked, 3, (100, None), t);
         assert_eq!(d.write(3, 60, t), Way::Post);
         assert_eq!(d.write(3, 60, t), ASK, "more than is left");
         assert_eq!(d.write(3, 40, t), Way::Post);
-        d.learn(d.stamp(), 3, 100, t);
+        d.learn(d.stamp(), 3, (100, None), t);
         let late = t + Duration::from_millis(POSTS_MS);
         assert_eq!(d.write(3, 1, late), ASK);
     }
@@ -187,15 +200,15 @@ mod tests {
         let (mut d, t) = (Descriptors::default(), Instant::now());
         let asked = d.stamp();
         d.forget(3);
-        d.learn(asked, 3, 100, t);
+        d.learn(asked, 3, (100, None), t);
         assert_ne!(d.write(3, 1, t), Way::Post);
-        d.learn(asked, 4, 100, t);
+        d.learn(asked, 4, (100, None), t);
         assert_eq!(d.write(4, 1, t), Way::Post, "another one has not changed");
         let asked = d.stamp();
         d.forget_all();
-        d.learn(asked, 4, 100, t);
+        d.learn(asked, 4, (100, None), t);
         assert_ne!(d.write(4, 1, t), Way::Post);
-        d.learn(d.stamp(), 4, 100, t);
+        d.learn(d.stamp(), 4, (100, None), t);
         assert_eq!(d.write(4, 1, t), Way::Post);
     }
 
@@ -209,7 +222,7 @@ mod tests {
     #[test]
     fn a_regular_file_that_takes_no_posts_can_be_closed_by_one() {
         let (mut d, t) = (Descriptors::default(), Instant::now());
-        d.learn(0, 3, 0, t);
+        d.learn(0, 3, (0, None), t);
         assert_eq!([d.write(3, 1, t), d.write(3, 1, t + REFUSED)], [WAIT, ASK]);
         assert_eq!(d.close(3), Some(Ok(())));
         assert_eq!(d.close(3), None);
@@ -218,7 +231,7 @@ mod tests {
     #[test]
     fn an_error_is_reported_once() {
         let (mut d, t) = (Descriptors::default(), Instant::now());
-        d.learn(0, 3, 100, t);
+        d.learn(0, 3, (100, None), t);
         d.fail(3, libc::EIO);
         assert_eq!(d.write(3, 1, t), Way::Fail(libc::EIO));
         assert_eq!(d.write(3, 1, t), WAIT);
@@ -231,7 +244,7 @@ mod tests {
         let (mut d, t) = (Descriptors::default(), Instant::now());
         for fd in 0..3 * KNOWN_MAX as i32 {
             d.write(fd, 1, t);
-            d.learn(d.stamp(), fd, 1, t);
+            d.learn(d.stamp(), fd, (1, None), t);
             d.forget(fd + 1);
         }
         let sizes = [d.known.len(), d.unknown.len(), d.changes.len()];

@@ -98,20 +98,16 @@ impl Names {
         }
     }
 
-    /// Follows a path. `base`: where a relative one begins, if that is known; `follows`: whether a symbolic link at its end
-    /// is followed.
-    pub fn look_up(&self, base: Option<&Base>, path: &[u8], follows: bool) -> Found<'_> {
+    /// Follows a path. `base`: where a relative one begins; `follows`: whether a symbolic link at its end is followed.
+    pub fn look_up(&self, base: &Base, path: &[u8], follows: bool) -> Found<'_> {
         if path.is_empty() || path.len() >= PATH_MAX || path.ends_with(b"/") {
             return Found::Unknown;
         }
-        let mut at = match (path[0], base) {
+        let mut at = match (path[0], self.known.get(&base.path)) {
             (b'/', _) => Vec::new(),
-            (_, Some(base)) => match self.known.get(&base.path) {
-                Some(d) if d.id == base.id && base.path == b"/" => Vec::new(),
-                Some(d) if d.id == base.id => base.path.clone(),
-                _ => return Found::Unknown,
-            },
-            (_, None) => return Found::Unknown,
+            (_, Some(d)) if d.id == base.id && base.path == b"/" => Vec::new(),
+            (_, Some(d)) if d.id == base.id => base.path.clone(),
+            _ => return Found::Unknown,
         };
         let (mut links, mut rest) = (0, components(path));
         while let Some(name) = rest.pop() {
@@ -221,8 +217,15 @@ mod tests {
         n
     }
 
+    fn base(path: &str, id: Id) -> Base {
+        Base {
+            path: path.as_bytes().to_vec(),
+            id,
+        }
+    }
+
     fn look<'a>(n: &'a Names, path: &str) -> Found<'a> {
-        n.look_up(None, path.as_bytes(), true)
+        n.look_up(&base("/none", (0, 0)), path.as_bytes(), true)
     }
 
     #[test]
@@ -245,8 +248,14 @@ mod tests {
             Found::Other,
             "the root has no parent"
         );
-        assert_eq!(n.look_up(None, b"/lib", false), Found::Link(b"usr/lib"));
-        assert_eq!(n.look_up(None, b"/usr/lib", false), Found::Other);
+        assert_eq!(
+            n.look_up(&base("/", (1, 1)), b"/lib", false),
+            Found::Link(b"usr/lib")
+        );
+        assert_eq!(
+            n.look_up(&base("/", (1, 1)), b"/usr/lib", false),
+            Found::Other
+        );
     }
 
     #[test]
@@ -269,11 +278,7 @@ mod tests {
     #[test]
     fn a_working_directory_is_known_by_path_and_identity() {
         let n = names();
-        let base = |path: &str, id| Base {
-            path: path.as_bytes().to_vec(),
-            id,
-        };
-        let look = |base: &Base, path: &str| n.look_up(Some(base), path.as_bytes(), true);
+        let look = |base: &Base, path: &str| n.look_up(base, path.as_bytes(), true);
         assert_eq!(look(&base("/usr", (1, 2)), "none"), Found::Missing);
         assert_eq!(look(&base("/usr", (1, 2)), "../lib/x.so"), Found::Other);
         assert_eq!(look(&base("/", (1, 1)), "none"), Found::Missing);
@@ -290,14 +295,8 @@ mod tests {
             &list(&[(libc::DT_LNK, "l")]),
         );
         n.learn_link(b"/tmp/l".to_vec(), b"/usr/none".to_vec());
-        let base = Base {
-            path: b"/tmp".to_vec(),
-            id: (1, 4),
-        };
-        assert_eq!(n.look_up(Some(&base), b"l", true), Found::Unknown);
-        assert_eq!(
-            n.look_up(Some(&base), b"l", false),
-            Found::Link(b"/usr/none")
-        );
+        let base = base("/tmp", (1, 4));
+        assert_eq!(n.look_up(&base, b"l", true), Found::Unknown);
+        assert_eq!(n.look_up(&base, b"l", false), Found::Link(b"/usr/none"));
     }
 }

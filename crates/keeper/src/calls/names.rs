@@ -45,9 +45,11 @@ fn walk(keep: &Keep, link: &Arc<HostLink>, r: &Request) -> Option<()> {
     // What a program watches is not read: it would see that.
     let watched = OnceCell::new();
     let unwatched = |ino| !watched.get_or_init(|| watched_inodes(keep)).contains(&ino);
+    // Its host answers nothing for a process of which this is not known.
+    let base = working_directory(link, r)?;
     let mut at = match r.path.first()? {
         b'/' => Vec::new(),
-        _ => working_directory(link, r)?,
+        _ => base,
     };
     let (mut links, mut rest) = (0, components(&r.path));
     while let Some(name) = rest.pop() {

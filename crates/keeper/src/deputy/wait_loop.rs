@@ -296,7 +296,7 @@ impl Deputy {
             return;
         };
         let link = self.link();
-        let (stat, begin) = match opens {
+        let (stat, begin) = match opens && f.device.is_none() {
             true => (
                 crate::sys::stat_bytes(&f.file),
                 readahead::begin(
@@ -317,6 +317,7 @@ impl Deputy {
             writes: f.writes,
             stat,
             begin,
+            device: f.device,
         });
     }
 

@@ -7,10 +7,10 @@ use super::quota::has_quota;
 use crate::sys;
 use armento_model::Pid;
 use armento_tracee::sys as tsys;
-use armento_wire::talk::POSTS_MARGIN;
+use armento_wire::talk::{Device, DeviceKind, POSTS_MARGIN};
 use std::fs::{File, Metadata};
 use std::io::Seek;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 /// File systems of this machine alone, whose files change only through its own kernel: statfs(2).
 const LOCAL: [i64; 6] = [
@@ -33,10 +33,11 @@ const SIZE_MAX: u64 = 1 << 40;
 /// Flags of a description whose writes are on the disk when they return, or that wants aligned memory.
 const SLOW: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT | libc::O_PATH;
 
-/// A descriptor of a regular file on a local file system. Its close cannot fail.
+/// A descriptor of a regular file on a local file system, or of a device. Its close cannot fail.
 pub struct Facts {
     /// So many bytes may be posted to it now; 0 if writes have to be waited for.
     pub writes: u64,
+    pub device: Option<Device>,
     /// Its description, and what the file is like.
     pub file: File,
     pub metadata: Metadata,
@@ -45,7 +46,19 @@ pub struct Facts {
 /// `None`: it is another kind of file, or its file system could answer a close with an error.
 pub fn facts(pid: Pid, fd: i32) -> Option<Facts> {
     let file = File::from(tsys::steal_fd(pid, fd).ok()?);
-    let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+    let metadata = file.metadata().ok()?;
+    if metadata.file_type().is_char_device() {
+        let device = Some(device(&file, metadata.rdev())?);
+        return Some(Facts {
+            writes: 0,
+            device,
+            file,
+            metadata,
+        });
+    }
+    if !metadata.is_file() {
+        return None;
+    }
     let fs = sys::space(&file).filter(|fs| is_local(fs.magic))?;
     let writes = match may_post(pid, &file, &metadata, &fs) {
         true => GRANT,
@@ -53,8 +66,27 @@ pub fn facts(pid: Pid, fd: i32) -> Option<Facts> {
     };
     Some(Facts {
         writes,
+        device: None,
         file,
         metadata,
+    })
+}
+
+/// KERNEL: Documentation/admin-guide/devices.txt: minor numbers of major 1.
+fn device(file: &File, number: u64) -> Option<Device> {
+    let kind = match (libc::major(number), libc::minor(number)) {
+        (1, 3) => DeviceKind::Null,
+        (1, 5) => DeviceKind::Zero,
+        (1, 7) => DeviceKind::Full,
+        (1, 8 | 9) => DeviceKind::Random,
+        _ => return None,
+    };
+    let flags = sys::status_flags(file).filter(|f| f & libc::O_PATH == 0)?;
+    let mode = flags & libc::O_ACCMODE;
+    Some(Device {
+        kind,
+        reads: mode != libc::O_WRONLY,
+        writes: mode != libc::O_RDONLY,
     })
 }
 
