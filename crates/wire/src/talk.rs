@@ -17,6 +17,9 @@ pub const POSTS_MS: u64 = 200;
 /// Free bytes below which no file system gets posted writes: 20 GB/s for [`POSTS_MS`].
 pub const POSTS_MARGIN: u64 = 4 << 30;
 
+/// Bytes that are read ahead at once, at most.
+pub const READAHEAD_MAX: u32 = 2 << 20;
+
 /// First frame of every connection to a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hello {
@@ -169,6 +172,8 @@ pub enum ToHome {
         fd: i32,
         /// `None`: the first request; home checks that no other process reads or writes there.
         from: Option<From>,
+        /// How many bytes are wanted; at most [`READAHEAD_MAX`] are sent.
+        len: u32,
     },
     /// How far it has read: descriptor and offset. `over`: descriptors for which read-ahead has ended.
     Stands {

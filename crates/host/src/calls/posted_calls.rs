@@ -91,7 +91,7 @@ pub fn descriptor_known(
     lock(&thread.proc.descriptors).learn(asked.descriptors, fd, what, now);
     if let Some(Beginning { bytes, end }) = begin {
         let stat = Some((host.home.session.heard(), stat));
-        let s = Stream::opened(bytes, end, stat);
+        let s = Stream::opened(readahead::PIECE, bytes, end, stat);
         readahead::opened(host, &thread, fd, asked.ended, s);
     }
 }

@@ -12,7 +12,7 @@ use crate::state::{GuestThread, Host, Process, Shared, Special, Waiting, Waiting
 use crate::sync::lock;
 use armento_model::HomePid;
 use armento_tracee::notify::Notice;
-use armento_wire::talk::{From, ToHome};
+use armento_wire::talk::{From, READAHEAD_MAX, ToHome};
 use std::sync::Arc;
 
 type ReadAhead = crate::state::ReadAhead<WaitingRead>;
@@ -20,15 +20,16 @@ type ReadAhead = crate::state::ReadAhead<WaitingRead>;
 type Stream = crate::state::Stream<WaitingRead>;
 
 /// Larger reads are worth their round trip.
-const READ_MAX: u64 = 64 << 10;
+const READ_MAX: u64 = 1 << 20;
 
 /// So many reads in order, each filled, before home is asked. A multiple of it after each refusal or end.
 const PATIENCE: u32 = 4;
 
 const PATIENCE_MAX: u32 = 1 << 16;
 
-/// The next piece is asked for when less than this is left.
-const LOW: u64 = 128 << 10;
+/// Bytes of the first piece; each further one is twice as long, up to [`READAHEAD_MAX`]. The next is asked for when less than
+/// half of a piece is left.
+pub const PIECE: u32 = 256 << 10;
 
 /// Descriptors of a process that may be read ahead at once.
 const STREAMS_MAX: usize = 32;
@@ -128,8 +129,8 @@ pub fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) ->
             return false;
         }
         s.pos += len;
-        if !s.end && s.asked.is_none() && s.ahead() - s.pos < LOW {
-            ask(host, thread, fd, s);
+        if !s.end && s.asked.is_none() && s.ahead() - s.pos < u64::from(s.piece / 2) {
+            ask(host, thread, fd, s, 0);
         }
         drop(a);
         lock(&thread.call).again = None;
@@ -141,7 +142,7 @@ pub fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) ->
         return false;
     }
     if s.asked.is_none() {
-        ask(host, thread, fd, s);
+        ask(host, thread, fd, s, n.args[2] as u32);
     }
     true
 }
@@ -160,7 +161,8 @@ fn wait(thread: &Arc<GuestThread>, n: &Notice, s: &mut Stream) -> bool {
     true
 }
 
-fn ask(shared: &Shared, thread: &GuestThread, fd: i32, s: &mut Stream) {
+/// `least`: a read waits for so many bytes.
+fn ask(shared: &Shared, thread: &GuestThread, fd: i32, s: &mut Stream, least: u32) {
     let seq = shared.home.number();
     s.asked = Some(seq);
     s.sent_pos = s.pos;
@@ -174,7 +176,9 @@ fn ask(shared: &Shared, thread: &GuestThread, fd: i32, s: &mut Stream) {
         seq,
         fd,
         from,
+        len: s.piece.max(least),
     });
+    s.piece = (s.piece * 2).min(READAHEAD_MAX);
 }
 
 /// Counts reads in order; asks home when there were enough.
@@ -198,12 +202,12 @@ fn count(
     }
     c.reads = 0;
     c.needed = (c.needed * 4).min(PATIENCE_MAX);
-    let mut s = Stream::begin();
+    let mut s = Stream::begin(PIECE);
     // Before the request: a freeze must know of the read that waits for the answer.
     if !wait(thread, n, &mut s) {
         return false;
     }
-    ask(host, thread, fd, &mut s);
+    ask(host, thread, fd, &mut s, 0);
     a.streams.insert(fd, s);
     true
 }

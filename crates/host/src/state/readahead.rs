@@ -37,6 +37,8 @@ pub struct Stream<W> {
     pub bytes: Vec<u8>,
     /// The file ends with them.
     pub end: bool,
+    /// How many bytes are asked for next.
+    pub piece: u32,
     /// The number of the request that is on its way.
     pub asked: Option<u32>,
     /// Nothing came yet: whether it is permitted is not known.
@@ -48,13 +50,14 @@ pub struct Stream<W> {
 }
 
 impl<W> Stream<W> {
-    pub fn begin() -> Stream<W> {
+    pub fn begin(piece: u32) -> Stream<W> {
         Stream {
             pos: 0,
             sent_pos: 0,
             start: 0,
             bytes: Vec::new(),
             end: false,
+            piece,
             asked: None,
             new: true,
             waiter: None,
@@ -63,13 +66,18 @@ impl<W> Stream<W> {
     }
 
     /// A file that was just opened, with its first bytes.
-    pub fn opened(bytes: Vec<u8>, end: bool, stat: Option<(u64, Vec<u8>)>) -> Stream<W> {
+    pub fn opened(
+        piece: u32,
+        bytes: Vec<u8>,
+        end: bool,
+        stat: Option<(u64, Vec<u8>)>,
+    ) -> Stream<W> {
         Stream {
             bytes,
             end,
             new: false,
             stat,
-            ..Stream::begin()
+            ..Stream::begin(piece)
         }
     }
 
@@ -123,7 +131,7 @@ mod tests {
     use super::*;
 
     fn opened(bytes: &[u8], end: bool) -> Stream<()> {
-        Stream::opened(bytes.to_vec(), end, None)
+        Stream::opened(4, bytes.to_vec(), end, None)
     }
 
     #[test]

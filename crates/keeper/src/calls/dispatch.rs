@@ -283,9 +283,13 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             }),
         },
         ToHome::Fetch { seq, key } => fork_and_map::fetch(keep, link, seq, key),
-        ToHome::Ahead { pid, seq, fd, from } => {
-            readahead::requested(keep, link, pid.at_home(), seq, fd, from)
-        }
+        ToHome::Ahead {
+            pid,
+            seq,
+            fd,
+            from,
+            len,
+        } => readahead::requested(keep, link, pid.at_home(), seq, fd, from, len),
         ToHome::Stands { pid, list, over } => {
             readahead::offsets_read(keep, link, pid.at_home(), &list, &over)
         }

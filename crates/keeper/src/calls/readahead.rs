@@ -13,14 +13,12 @@ use crate::sys;
 use armento_model::{HomePid, Pid};
 use armento_tracee::lease::{self, Leased};
 use armento_tracee::sys as tsys;
-use armento_wire::talk::{From, ToHost};
+use armento_wire::talk::{READAHEAD_MAX, From, ToHost};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
-/// Bytes in one answer: a round trip for every sixty-four of stdio's 4 KiB.
-const PIECE: usize = 256 << 10;
 /// With less to come it is not worth the look at all descriptors.
 const WORTH: u64 = 64 << 10;
 
@@ -32,6 +30,7 @@ pub fn requested(
     seq: u32,
     fd: i32,
     from: Option<From>,
+    len: u32,
 ) {
     // Only its own host may ask.
     if keep.deputy_of(link, pid).is_none() {
@@ -51,7 +50,7 @@ pub fn requested(
         (Some(f), Some(_)) => set_offset(pid, fd, f.program),
         _ => {
             drop(all);
-            return answer(link, pid, seq, fd, None);
+            return answer(link, pid, seq, fd, None, 0);
         }
     }
     let known = all.get(&(pid, fd)).and_then(|s| s.file.clone());
@@ -62,12 +61,19 @@ pub fn requested(
             (Some(f), Some(file)) => Some((file, f.ahead)),
             _ => first(&keep, pid, fd, seq),
         };
-        answer(&link, pid, seq, fd, found);
+        answer(&link, pid, seq, fd, found, len);
     });
 }
 
-fn answer(link: &HostLink, pid: Pid, seq: u32, fd: i32, from: Option<(Arc<Leased>, u64)>) {
-    let mut bytes = vec![0u8; PIECE];
+fn answer(
+    link: &HostLink,
+    pid: Pid,
+    seq: u32,
+    fd: i32,
+    from: Option<(Arc<Leased>, u64)>,
+    len: u32,
+) {
+    let mut bytes = vec![0u8; len.min(READAHEAD_MAX) as usize];
     let piece = from.and_then(|(f, at)| {
         let n = fill(&f, &mut bytes, at).ok()?;
         let size = f.metadata().ok()?.size();
