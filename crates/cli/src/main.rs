@@ -7,6 +7,7 @@
 mod calls;
 mod choice;
 mod farm;
+mod files;
 mod hold;
 mod join;
 mod leave;
@@ -76,6 +77,8 @@ enum Verb {
     Nodes(nodes::Args),
     /// Show processes and the nodes where they run
     Ps(ps::Args),
+    /// Show what programs that were away did with files
+    Files(files::Args),
     /// Show the farm on one screen: nodes, processes, moves as they happen
     Top(top::Args),
     /// Move a running process
@@ -148,6 +151,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Run(args) => run::run(args),
         Verb::Nodes(args) => nodes::run(&args),
         Verb::Ps(args) => ps::run(&args),
+        Verb::Files(args) => files::run(&args),
         Verb::Top(args) => top::run(&args),
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Hold(args) => hold::run(&args),

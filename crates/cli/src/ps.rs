@@ -81,10 +81,10 @@ fn row(p: &ProcInfo) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn proc() -> ProcInfo {
+    pub fn proc() -> ProcInfo {
         let name = |n: &str| n.parse().expect("name");
         ProcInfo {
             pid: 4711,
@@ -101,6 +101,7 @@ mod tests {
             busy_percent: 100,
             moves: 2,
             forwarded: 345,
+            files: armento_model::FileCounts::default(),
             stay: None,
             detail: String::new(),
             partner: None,

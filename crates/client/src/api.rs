@@ -9,7 +9,7 @@
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
-use armento_model::{Hint, HomePid, NodeName, Pid, Stay, Tid, TreeId};
+use armento_model::{FileCounts, Hint, HomePid, NodeName, Pid, Stay, Tid, TreeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -590,6 +590,9 @@ pub struct ProcInfo {
     pub moves: u64,
     /// System calls sent home so far.
     pub forwarded: u64,
+    /// Calls on files that were answered where it runs, up to a second ago.
+    #[serde(default)]
+    pub files: FileCounts,
     /// Why the last move did not happen, or why it may not move.
     pub stay: Option<Stay>,
     /// … its cause: a file, a call, the other node's text. Empty if unknown.

@@ -3,6 +3,7 @@
 //! Start at [`Stay`], the closed list of reasons why a process does not move.
 
 mod cpu;
+mod file_counts;
 mod hint;
 mod id;
 mod kernel;
@@ -12,6 +13,7 @@ mod users;
 mod xsave;
 
 pub use cpu::{CpuTime, Shown};
+pub use file_counts::FileCounts;
 pub use hint::Hint;
 pub use id::{BadName, HomePid, HomeTid, MoveId, NodeName, Pid, Tid, TreeId};
 pub use kernel::{KERNEL_FULL, KERNEL_MIN, kernel_version};

@@ -1,7 +1,7 @@
 //! All messages between a keeper and a host other than calls and replies.
 
 use crate::WireError;
-use armento_model::{CpuTime, HomePid, HomeTid, MoveId, Stay, TreeId};
+use armento_model::{CpuTime, FileCounts, HomePid, HomeTid, MoveId, Stay, TreeId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -247,6 +247,8 @@ pub struct Usage {
     pub rss_kib: u64,
     /// Share of its time in which a thread of it was runnable, percent.
     pub busy_percent: u8,
+    /// Calls on files since it came.
+    pub files: FileCounts,
 }
 
 /// A device of the kernel's own, and what its descriptor is open for. KERNEL: null(4), full(4), random(4).

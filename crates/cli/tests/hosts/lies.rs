@@ -4,7 +4,7 @@
 use super::relay::{FORGED, Middle};
 use armento_abi::{Out, OutRule, Packed};
 use armento_migrate::image::Layout;
-use armento_model::{CpuTime, HomePid, HomeTid, Stay};
+use armento_model::{CpuTime, FileCounts, HomePid, HomeTid, Stay};
 use armento_wire::bulk;
 use armento_wire::call::{CALL, Call, REPLY, call_head};
 use armento_wire::talk::{FileKey, Signal, TALK, ToHome, Usage, Words, decode, encode};
@@ -237,6 +237,7 @@ fn unknown_processes(liar: &mut Liar, number: i32) {
             seq,
             fd: 0,
             from: None,
+            len: u32::MAX,
         },
         ToHome::Stands {
             pid,
@@ -282,6 +283,11 @@ fn usage(pid: HomePid) -> Usage {
         away: MUCH,
         rss_kib: u64::MAX,
         busy_percent: 255,
+        files: FileCounts {
+            posted: u64::MAX,
+            reads: u64::MAX,
+            ..FileCounts::default()
+        },
     }
 }
 
@@ -317,12 +323,14 @@ fn false_claims(liar: &mut Liar, targets: &[u64]) -> String {
             seq,
             fd: -1,
             from: None,
+            len: u32::MAX,
         },
         ToHome::Ahead {
             pid,
             seq,
             fd: i32::MAX,
             from: None,
+            len: u32::MAX,
         },
         ToHome::Stands {
             pid,

@@ -26,6 +26,7 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> bool {
     }
     st.again = None;
     drop(st);
+    lock(&thread.proc.files).devices += 1;
     host.listener.reply(n.id, ret);
     true
 }

@@ -60,6 +60,7 @@ pub fn looked_up(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Loo
         (Found::Other | Found::Link(_), Wants::File) => return FORWARD,
     };
     drop(names);
+    lock(&thread.proc.files).lookups += 1;
     lock(&thread.call).again = None;
     host.listener.reply(n.id, ret);
     Looked::Yes

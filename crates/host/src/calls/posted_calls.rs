@@ -148,6 +148,10 @@ fn write(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Served {
     if !host.home.post_write(target, w.len, read) {
         return WAITED_FOR;
     }
+    let mut files = lock(&thread.proc.files);
+    files.posted += 1;
+    files.posted_bytes += w.len;
+    drop(files);
     answer(host, thread, n, w.len as i64)
 }
 
@@ -158,6 +162,7 @@ fn close(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Served {
     match (known, special) {
         (Some(result), Some(_special)) => {
             host.home.post(&posted_close(thread.tid, fd));
+            lock(&thread.proc.files).posted += 1;
             let ret = result.map_or_else(|errno| -i64::from(errno), |()| 0);
             answer(host, thread, n, ret)
         }

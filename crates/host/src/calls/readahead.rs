@@ -43,6 +43,7 @@ pub fn seek(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool 
     let s = a.streams.get_mut(&fd).filter(|s| s.waiter.is_none());
     match s.and_then(|s| s.seek(n.args[1] as i64, n.args[2] as i32)) {
         Some(pos) => {
+            count_read(thread, 0);
             shared.listener.reply(n.id, pos as i64);
             true
         }
@@ -58,8 +59,15 @@ pub fn read_at(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bo
     let Some(bytes) = bytes.filter(|b| thread.write(n.args[1], b)) else {
         return false;
     };
+    count_read(thread, bytes.len() as u64);
     shared.listener.reply(n.id, bytes.len() as i64);
     true
+}
+
+fn count_read(thread: &GuestThread, bytes: u64) {
+    let mut files = lock(&thread.proc.files);
+    files.reads += 1;
+    files.read_bytes += bytes;
 }
 
 /// fstat of a file that was opened just now: as long as home has said nothing since but the open's result, nothing that the
@@ -75,6 +83,7 @@ pub fn stat(host: &Host, thread: &GuestThread, n: &Notice, (fd, at): (i32, u64))
     if !fresh || !thread.write(at, stat) {
         return false;
     }
+    count_read(thread, 0);
     host.listener.reply(n.id, 0);
     true
 }
@@ -133,6 +142,7 @@ pub fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) ->
             ask(host, thread, fd, s, 0);
         }
         drop(a);
+        count_read(thread, len);
         lock(&thread.call).again = None;
         host.listener.reply(n.id, len as i64);
         return true;

@@ -93,6 +93,7 @@ fn usage(guests: &mut GuestTable) -> Vec<Usage> {
         away: b.proc.cpu_away(),
         rss_kib: status::rss_kib(b.here),
         busy_percent: b.busy_percent,
+        files: *lock(&b.proc.files),
     })
     .collect()
 }

@@ -11,7 +11,7 @@ use super::stack_growth;
 use crate::sync::lock;
 use armento_abi::Mem;
 use armento_migrate::image::Cpu;
-use armento_model::{CpuTime, HomePid, HomeTid, Pid, Tid};
+use armento_model::{CpuTime, FileCounts, HomePid, HomeTid, Pid, Tid};
 use armento_tracee::notify::Notice;
 use armento_tracee::{cpu, sys};
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ pub struct Process {
     /// Grows when a file mapping begins and when it ends: it changes the memory at home as well.
     pub mapped: AtomicU64,
     pub readahead: Mutex<ReadAhead<WaitingRead>>,
+    /// Calls on files that were answered here.
+    pub files: Mutex<FileCounts>,
     /// What home has said of its descriptors.
     pub descriptors: Mutex<Descriptors>,
     /// Where its relative paths begin, as home has said.

@@ -13,7 +13,7 @@ use crate::sys;
 use armento_model::{HomePid, Pid};
 use armento_tracee::lease::{self, Leased};
 use armento_tracee::sys as tsys;
-use armento_wire::talk::{READAHEAD_MAX, From, ToHost};
+use armento_wire::talk::{From, READAHEAD_MAX, ToHost};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -38,6 +38,7 @@ pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
             busy_percent: p.usage.busy_percent,
             moves: p.moves(),
             forwarded: p.common.calls.load(Ordering::Relaxed),
+            files: p.usage.files(),
             stay: p.stay_reason().map(|k| k.stay),
             detail: p
                 .stay_reason()

@@ -79,6 +79,7 @@ impl Tree {
             {
                 self.keep.cpu.reported(pid, u.away);
                 p.usage.used_at(&link.node, u.away);
+                p.usage.did_with_files(u.files);
                 p.usage.rss_kib = u.rss_kib;
                 p.usage.busy_percent = u.busy_percent;
             }

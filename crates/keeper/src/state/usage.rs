@@ -1,6 +1,6 @@
 //! What is known of one process for lists and for the line written at its end.
 
-use armento_model::{CpuTime, NodeName, Pid};
+use armento_model::{CpuTime, FileCounts, NodeName, Pid};
 use armento_tracee::cpu_demand::Demand;
 use armento_tracee::{cpu, status};
 use std::collections::BTreeMap;
@@ -22,6 +22,9 @@ pub struct UsageSummary {
     /// Nanoseconds of stays that are over, and of the stay under way, by node.
     done: BTreeMap<NodeName, u64>,
     now: Option<(NodeName, u64)>,
+    /// Calls on files of stays that are over, and of the stay under way.
+    files_done: FileCounts,
+    files_now: FileCounts,
     file: Option<std::path::PathBuf>,
 }
 
@@ -38,6 +41,8 @@ impl UsageSummary {
             demand: Demand::default(),
             done: BTreeMap::new(),
             now: None,
+            files_done: FileCounts::default(),
+            files_now: FileCounts::default(),
             file: std::env::var_os(SUMMARY).map(Into::into),
         }
     }
@@ -85,8 +90,20 @@ impl UsageSummary {
         self.now = Some((node.clone(), ns.max(had)));
     }
 
+    /// What its body has done with files since it came there.
+    pub fn did_with_files(&mut self, files: FileCounts) {
+        self.files_now = files;
+    }
+
+    pub fn files(&self) -> FileCounts {
+        let mut all = self.files_done;
+        all += self.files_now;
+        all
+    }
+
     /// The stay is over.
     pub fn end_stay(&mut self) {
+        self.files_done += std::mem::take(&mut self.files_now);
         if let Some((node, ns)) = self.now.take() {
             *self.done.entry(node).or_default() += ns;
         }
@@ -116,6 +133,7 @@ impl UsageSummary {
             "away_cpu_ms": self.away_ms(),
             "moves": moves,
             "forwarded": forwarded,
+            "files": self.files(),
             "places": places,
         });
         if let Ok(mut f) = std::fs::OpenOptions::new()

@@ -57,6 +57,7 @@ pub fn proc(place: &str) -> ProcInfo {
         busy_percent: 100,
         moves: 0,
         forwarded: 0,
+        files: armento_model::FileCounts::default(),
         stay: None,
         detail: String::new(),
         partner: None,

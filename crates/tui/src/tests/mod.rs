@@ -66,6 +66,7 @@ pub fn proc(pid: i32, home: &str, place: &str) -> ProcInfo {
         busy_percent: 100,
         moves: 0,
         forwarded: 345,
+        files: armento_model::FileCounts::default(),
         stay: None,
         detail: String::new(),
         partner: None,

@@ -1,0 +1,121 @@
+//! `armento files`.
+
+use crate::out::{ask, say, say_json, table, unexpected_answer};
+use armento_client::ANSWER;
+use armento_client::api::{Answer, Ask, ProcInfo};
+use armento_model::{Pid, clean, size};
+use serde_json::{Value, json};
+
+const HELP: &str = "Examples:
+  armento files                    what your programs that were away did with files
+  armento files 4711
+  armento files --json | jq '.procs[] | select(.forwarded > 1000) | .pid'
+
+CALLS counts the calls that home answered, each a round trip. The others were answered
+where the program runs: POSTED writes and closes, LOOKUPS that led nowhere and links,
+READS of files that were read ahead, DEVICES like /dev/null.
+The counts are up to a second old.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// One process, by its pid at home
+    pid: Option<Pid>,
+    /// Processes of all homes
+    #[arg(long, short)]
+    all: bool,
+    /// Print JSON (schema armento.files/1)
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<i32> {
+    let Answer::Ps { mut procs } = ask(Ask::Ps { all: args.all }, ANSWER)? else {
+        return Err(unexpected_answer());
+    };
+    let wanted = |p: &ProcInfo| match args.pid {
+        Some(pid) => p.pid == pid,
+        None => p.forwarded > 0 || p.files.calls() > 0,
+    };
+    procs.retain(wanted);
+    if let (Some(pid), true) = (args.pid, procs.is_empty()) {
+        anyhow::bail!("no process {pid} runs under Armento here; `armento ps` lists those that do");
+    }
+    procs.sort_by(|a, b| (&a.home, a.pid).cmp(&(&b.home, b.pid)));
+    if args.json {
+        let procs: Vec<Value> = procs.iter().map(fields).collect();
+        say_json("armento.files/1", json!({ "procs": procs }));
+    } else {
+        say(&render(&procs));
+    }
+    Ok(0)
+}
+
+fn fields(p: &ProcInfo) -> Value {
+    json!({
+        "pid": p.pid, "home": p.home, "place": p.place, "command": p.command,
+        "forwarded": p.forwarded, "files": p.files,
+    })
+}
+
+const HEADS: [(&str, bool); 11] = [
+    ("PID", true),
+    ("HOME", false),
+    ("WHERE", false),
+    ("CALLS", true),
+    ("POSTED", true),
+    ("WRITTEN", true),
+    ("LOOKUPS", true),
+    ("READS", true),
+    ("READ", true),
+    ("DEVICES", true),
+    ("COMMAND", false),
+];
+
+fn render(procs: &[ProcInfo]) -> String {
+    table(&HEADS, &procs.iter().map(row).collect::<Vec<_>>())
+}
+
+fn row(p: &ProcInfo) -> Vec<String> {
+    let f = &p.files;
+    vec![
+        p.pid.to_string(),
+        p.home.to_string(),
+        p.place.to_string(),
+        p.forwarded.to_string(),
+        f.posted.to_string(),
+        size(f.posted_bytes >> 10),
+        f.lookups.to_string(),
+        f.reads.to_string(),
+        size(f.read_bytes >> 10),
+        f.devices.to_string(),
+        clean(&p.command),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armento_model::FileCounts;
+
+    #[test]
+    fn each_process_has_one_line() {
+        let files = FileCounts {
+            posted: 12,
+            posted_bytes: 3 << 20,
+            lookups: 4600,
+            reads: 700,
+            read_bytes: 5 << 20,
+            devices: 0,
+        };
+        let p = ProcInfo {
+            files,
+            ..crate::ps::tests::proc()
+        };
+        let golden = "\
+\x20PID  HOME  WHERE  CALLS  POSTED  WRITTEN  LOOKUPS  READS   READ  DEVICES  COMMAND
+4711  n1    n3       345      12    3.0 M     4600    700  5.0 M        0  lame a?[2J.wav
+";
+        assert_eq!(render(&[p]), golden);
+    }
+}
