@@ -138,7 +138,7 @@ pub fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) ->
             return false;
         }
         s.pos += len;
-        if !s.end && s.asked.is_none() && s.ahead() - s.pos < u64::from(s.piece / 2) {
+        if s.runs_low() {
             ask(host, thread, fd, s, 0);
         }
         drop(a);

@@ -86,6 +86,14 @@ impl<W> Stream<W> {
         self.start + self.bytes.len() as u64
     }
 
+    /// Whether more is to be asked for: less is left than half of a piece, and than half of what came with the open. Of a
+    /// file whose head was enough for its reader no more is read.
+    pub fn runs_low(&self) -> bool {
+        let left = self.ahead() - self.pos;
+        let half = u64::from(self.piece / 2).min(self.bytes.len() as u64 / 2);
+        !self.end && self.asked.is_none() && left < half
+    }
+
     /// Where an lseek leads, if that is among the bytes that are here. `None`: home has to be asked.
     pub fn seek(&mut self, offset: i64, whence: i32) -> Option<u64> {
         let from = match whence {
@@ -131,7 +139,7 @@ mod tests {
     use super::*;
 
     fn opened(bytes: &[u8], end: bool) -> Stream<()> {
-        Stream::opened(4, bytes.to_vec(), end, None)
+        Stream::opened(100, bytes.to_vec(), end, None)
     }
 
     #[test]
@@ -146,6 +154,18 @@ mod tests {
         assert_eq!(s.at(99, 1), Some(b"".as_slice()));
         let invalid = [s.seek(-1, libc::SEEK_SET), s.seek(7, libc::SEEK_SET)];
         assert_eq!(invalid, [None, None], "home has the error, or a hole");
+    }
+
+    #[test]
+    fn more_is_asked_for_when_half_of_it_was_read() {
+        let mut s = opened(b"abcdef", false);
+        let low = [2, 3, 4].map(|pos| {
+            s.pos = pos;
+            s.runs_low()
+        });
+        assert_eq!(low, [false, false, true]);
+        s.end = true;
+        assert!(!s.runs_low());
     }
 
     #[test]

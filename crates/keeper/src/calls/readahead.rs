@@ -10,7 +10,7 @@ use crate::lifecycle::scan_children;
 use crate::state::{Keep, Tree};
 use crate::sync::lock;
 use crate::sys;
-use armento_model::{HomePid, Pid};
+use armento_model::{HomePid, Pid, Tid};
 use armento_tracee::lease::{self, Leased};
 use armento_tracee::sys as tsys;
 use armento_wire::talk::{From, READAHEAD_MAX, ToHost};
@@ -18,9 +18,16 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// With less to come it is not worth the look at all descriptors.
 const WORTH: u64 = 64 << 10;
+
+/// Not the number of any thread.
+const NO_THREAD: Tid = 0;
+/// A read of ours that takes longer is not waited for: a disk that hangs must not hold a whole host.
+const READ_MAX: Duration = Duration::from_secs(10);
+const READ_LOOK: Duration = Duration::from_micros(50);
 
 /// A host asks. Handled in the order of its calls up to where the offset is set; the rest may take its time.
 pub fn requested(
@@ -190,10 +197,27 @@ pub fn offsets_read(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u
         }
     }
     for fd in fds {
-        if mine(all.get(&(pid, *fd))) {
-            all.remove(&(pid, *fd));
+        if mine(all.get(&(pid, *fd)))
+            && let Some(file) = all.remove(&(pid, *fd)).and_then(|s| s.file)
+            && Arc::strong_count(&file) > 1
+        {
+            give_back_first(link, file);
         }
     }
+}
+
+/// A thread of ours still reads: the program's close, which follows, must be the last of its description. So all that
+/// follows on the host's stream waits for that read.
+fn give_back_first(link: &HostLink, file: Arc<Leased>) {
+    let read = link.posts.begin(NO_THREAD, 0);
+    armento_tracee::spawn::soon("over", move || {
+        let began = Instant::now();
+        while Arc::strong_count(&file) > 1 && began.elapsed() < READ_MAX {
+            std::thread::sleep(READ_LOOK);
+        }
+        drop(file);
+        drop(read);
+    });
 }
 
 /// A process wants to write what is read ahead: the host is told, and then the writer goes on. What the host serves until
