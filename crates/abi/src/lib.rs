@@ -29,7 +29,7 @@ pub use clock::{Counts, CpuClock, counts, cpu_clock};
 pub use cond::Cond;
 pub use lookup::lookup;
 pub use marshal::{Dest, Plan, Refuse, Upto, pack, unpack};
-pub use mem::{Fault, Mem};
+pub use mem::{Fault, HOLE, Mem};
 pub use packed::{BadCall, Out, OutRule, Packed, out_len, packed_path};
 pub use place::{Verdict, maps_shared, place_of};
 pub use procfs::{BodyFile, Owner, body_file, cmdline_owner, proc_self_needs_home};

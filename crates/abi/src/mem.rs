@@ -28,6 +28,10 @@ const USER_END_LA57: u64 = 0x00ff_ffff_ffff_f000;
 /// would natively, after its earlier checks.
 pub(crate) const BAD: u64 = 0xffff_ffff_ffff_f000;
 
+/// A user address where nothing is mapped in a deputy: the last page of what is reserved for Armento. It replaces a user
+/// address from which nothing can be read, for calls that never look there: a write to /dev/null.
+pub const HOLE: u64 = 0x6aff_ffff_f000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Maybe mapped.

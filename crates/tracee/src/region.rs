@@ -359,6 +359,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_address_where_nothing_is_mapped_is_reserved() {
+        assert_eq!(armento_abi::HOLE, BASE + ROOM - 4096);
+    }
+
+    #[test]
     fn region_and_kernel_addresses_are_not_the_programs() {
         let check = |at, len, want| assert_eq!(apart(at, len), want, "{at:#x} {len:#x}");
         check(0x1000, 0x1000, true);

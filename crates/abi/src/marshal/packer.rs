@@ -1,7 +1,7 @@
 //! Builds the data of a call: pieces that are sent, and space for outputs after them.
 
 use super::{Dest, Plan, Refuse, Upto};
-use crate::mem::{BAD, Fault, Kind, Mem, fits, kind};
+use crate::mem::{BAD, Fault, HOLE, Kind, Mem, fits, kind};
 use crate::{Out, OutRule, Packed};
 
 /// O_DIRECT requires buffers at multiples of a sector.
@@ -149,7 +149,11 @@ impl<'a, M: Mem> Packer<'a, M> {
             }
             Err(Fault) => {
                 self.packed.data.truncate(end);
-                self.set(at, BAD);
+                let instead = match kind(addr) {
+                    Kind::User => HOLE,
+                    Kind::Hopeless | Kind::High => BAD,
+                };
+                self.set(at, instead);
                 Ok(None)
             }
         }
