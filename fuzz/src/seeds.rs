@@ -16,7 +16,8 @@ use armento_wire::call::{CALL, Call, REPLY, call_head, reply_head};
 use armento_wire::codec::{Codec, Shrink};
 use armento_wire::pages::{Holds, PAGE, Part, head, plain_head};
 use armento_wire::talk::{
-    Beginning, FileKey, Hello, ObjectId, Purpose, Signal, TALK, ToHome, ToHost, Whither, encode,
+    Beginning, FileKey, Hello, ObjectId, Posted, Purpose, Signal, TALK, ToHome, ToHost, Whither,
+    encode,
 };
 use armento_wire::write_frame;
 
@@ -205,7 +206,10 @@ fn talk() -> Vec<Seed> {
             }),
             device: None,
         },
-        ToHost::Posted { bytes: 4096 },
+        ToHost::Posted(Posted {
+            calls: 1,
+            bytes: 4096,
+        }),
         ToHost::Directory {
             path: b"/usr".to_vec(),
             id: (1, 2),

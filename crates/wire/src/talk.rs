@@ -267,6 +267,13 @@ pub enum DeviceKind {
     Random,
 }
 
+/// Posted calls, and the bytes that they write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Posted {
+    pub calls: u64,
+    pub bytes: u64,
+}
+
 /// The first bytes of a file. `end`: it has no more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Beginning {
@@ -450,10 +457,8 @@ pub enum ToHost {
     ForgetNames {
         below: Vec<serde_bytes::ByteBuf>,
     },
-    /// All bytes of posted calls that home has carried out so far.
-    Posted {
-        bytes: u64,
-    },
+    /// All posted calls that home has carried out so far, or that were of threads that had ended.
+    Posted(Posted),
     /// A posted call failed, although that was excluded: the next call on the descriptor gets this errno.
     PostFailed {
         pid: HomePid,

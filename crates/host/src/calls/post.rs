@@ -58,7 +58,7 @@ pub fn post(
         then,
     });
     thread.proc.forwarded.fetch_add(1, Ordering::Relaxed);
-    shared.home.send_call(&Call {
+    st.posted_before = shared.home.send_call(&Call {
         tid: thread.tid,
         seq,
         flags,

@@ -72,6 +72,9 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
         st.asked_ns += short.as_nanos() as u64;
     }
     let turned_back = is_restart(r.ret) && r.outs.is_empty();
+    if !turned_back {
+        host.home.posts_made(st.posted_before);
+    }
     let ret = if turned_back {
         r.ret
     } else {

@@ -177,7 +177,7 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
         ToHost::WorkingDirectory { pid, seq, path, id } => {
             calls::working_directory(host, pid, seq, Base { path, id });
         }
-        ToHost::Posted { bytes } => host.home.posts_made(bytes),
+        ToHost::Posted(made) => host.home.posts_made(made),
         ToHost::PostFailed { pid, fd, errno } => {
             if let Some(c) = host.threads.of_home(pid.leader()) {
                 lock(&c.proc.descriptors).fail(fd, errno);

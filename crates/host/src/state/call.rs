@@ -4,12 +4,15 @@ use super::descriptors::Stamp;
 use super::futex_wait::FutexWait;
 use super::partial_io::PartialIo;
 use armento_abi::Plan;
+use armento_wire::talk::Posted;
 use std::time::Instant;
 
 #[derive(Default)]
 pub struct CallState {
     pub waiting: Option<Waiting>,
     pub seq: u32,
+    /// What was posted before the call under way was sent.
+    pub posted_before: Posted,
     /// When the call under way was sent home.
     pub sent: Option<Instant>,
     /// Time spent, since the last report of usage, waiting for calls that home answered at once.

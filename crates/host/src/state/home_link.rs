@@ -6,7 +6,7 @@ use armento_link::{Reader, Writer};
 use armento_tracee::spawn;
 use armento_wire::call::{self, Call};
 use armento_wire::session::{Closer, Session};
-use armento_wire::talk::{self, Resume, SessionId, TALK, ToHome, ToHost, WELCOME};
+use armento_wire::talk::{self, Posted, Resume, SessionId, TALK, ToHome, ToHost, WELCOME};
 use armento_wire::{WireError, write_frame};
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -124,10 +124,12 @@ impl HomeLink {
         let _ = self.session.send(TALK, &[&talk::encode(m)]);
     }
 
-    pub fn send_call(&self, c: &Call) {
-        self.flush();
+    /// Sends a call; what was posted before it: its reply says that this was made.
+    pub fn send_call(&self, c: &Call) -> Posted {
+        let before = self.flush();
         let head = call::call_head(c);
         let _ = self.session.send(call::CALL, &[&head, &c.packed.data]);
+        before
     }
 
     /// Posts a write whose bytes `read` appends. False: it is to be forwarded.
@@ -162,15 +164,17 @@ impl HomeLink {
         if let Some(before) = posts.take() {
             self.send_post(&before);
         }
+        posts.add_call();
         self.send_post(c);
     }
 
-    /// Sends what was posted and waits here.
-    fn flush(&self) {
+    /// Sends what was posted and waits here; all that was posted so far.
+    fn flush(&self) -> Posted {
         let mut posts = lock(&self.posts);
         if let Some(c) = posts.take() {
             self.send_post(&c);
         }
+        posts.posted()
     }
 
     /// Under the lock of `posts`, which the thread that frees space takes as well: it must not wait for space. What was
@@ -182,9 +186,9 @@ impl HomeLink {
             .send_bounded(call::CALL, &[&head, &c.packed.data]);
     }
 
-    /// Home has made so many bytes that were posted.
-    pub fn posts_made(&self, bytes: u64) {
-        lock(&self.posts).made(bytes);
+    /// Home has made so much of what was posted.
+    pub fn posts_made(&self, made: Posted) {
+        lock(&self.posts).made(made);
     }
 
     /// Whether home may not have made all that was posted.

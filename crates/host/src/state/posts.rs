@@ -3,6 +3,7 @@
 use armento_abi::Packed;
 use armento_model::HomeTid;
 use armento_wire::call::{Call, POSTED};
+use armento_wire::talk::Posted;
 use std::time::{Duration, Instant};
 
 /// Bytes that are sent as soon as there are so many.
@@ -26,9 +27,9 @@ pub struct Target {
 #[derive(Default)]
 pub struct Posts {
     batch: Option<Batch>,
-    /// Bytes posted so far, and those that home has made.
-    posted: u64,
-    made: u64,
+    /// Posted so far, and what of that home has made.
+    posted: Posted,
+    made: Posted,
 }
 
 struct Batch {
@@ -40,7 +41,7 @@ struct Batch {
 impl Posts {
     /// Whether a write of so many bytes may be posted now.
     pub fn takes(&self, len: u64) -> bool {
-        len <= WRITE_MAX && self.posted - self.made + len <= WINDOW
+        len <= WRITE_MAX && self.posted.bytes - self.made.bytes + len <= WINDOW
     }
 
     /// A batch that this write does not continue: it goes first.
@@ -64,7 +65,9 @@ impl Posts {
         });
         let len = b.bytes.len();
         let read = read(&mut b.bytes);
-        self.posted += (b.bytes.len() - len) as u64;
+        let added = (b.bytes.len() - len) as u64;
+        self.posted.bytes += added;
+        self.posted.calls += u64::from(len == 0 && added > 0);
         if b.bytes.is_empty() {
             self.batch = None;
         }
@@ -107,13 +110,27 @@ impl Posts {
         self.batch.is_none()
     }
 
-    pub fn pending(&self) -> bool {
-        self.posted > self.made
+    /// Another call is posted.
+    pub fn add_call(&mut self) {
+        self.posted.calls += 1;
     }
 
-    /// Home has made so many bytes so far.
-    pub fn made(&mut self, bytes: u64) {
-        self.made = self.made.max(bytes).min(self.posted);
+    /// All that was posted so far: a call that is sent now is made behind it.
+    pub fn posted(&self) -> Posted {
+        self.posted
+    }
+
+    pub fn pending(&self) -> bool {
+        self.posted.calls > self.made.calls
+    }
+
+    /// Home has made so much so far.
+    pub fn made(&mut self, made: Posted) {
+        let to = |now: u64, made: u64, posted: u64| now.max(made).min(posted);
+        self.made = Posted {
+            calls: to(self.made.calls, made.calls, self.posted.calls),
+            bytes: to(self.made.bytes, made.bytes, self.posted.bytes),
+        };
     }
 }
 
@@ -189,7 +206,7 @@ mod tests {
     fn what_cannot_be_read_leaves_nothing() {
         let mut p = Posts::default();
         assert!(p.add(to(3, None), Instant::now(), |_| None).is_none());
-        assert!(p.is_empty() && p.posted == 0);
+        assert!(p.is_empty() && p.posted == Posted::default());
     }
 
     #[test]
@@ -203,10 +220,15 @@ mod tests {
             n += 1;
         }
         assert_eq!(n * WRITE_MAX, WINDOW);
-        p.made(WRITE_MAX);
+        let made = |calls, bytes| Posted { calls, bytes };
+        p.made(made(1, WRITE_MAX));
         assert!(p.takes(WRITE_MAX) && !p.takes(WRITE_MAX + 1));
-        p.made(u64::MAX);
+        assert!(p.pending());
+        p.made(made(u64::MAX, u64::MAX));
         assert_eq!(p.made, p.posted, "no peer makes room that is not there");
+        assert!(!p.pending());
+        p.add_call();
+        assert!(p.pending(), "a close has no bytes");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::signals::{
 };
 use crate::state::{Keep, MoveEvent, Task, Tree, Why};
 use crate::sync::lock;
-use armento_abi::{BadCall, Otherwise, Place};
+use armento_abi::{BadCall, Otherwise, Place, sends};
 use armento_client::api::Dest;
 use armento_migrate::stop_threads::DEFAULT_NOTHING;
 use armento_model::Pid;
@@ -145,7 +145,11 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
             Some(target) => proc_access::hold(keep, target, d, c),
             None => issue(keep, d, c),
         },
-        // It has ended, and the host will learn of it.
+        // It has ended, and the host will learn of it; no reply will tell that its posts are done with.
+        None if c.flags & POSTED != 0 => {
+            drop(link.posts.begin(0, sends::posted(&c.packed)));
+            link.send(&ToHost::Posted(link.posts.tell_now()));
+        }
         None => {}
     }
 }

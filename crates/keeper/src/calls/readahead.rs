@@ -10,7 +10,7 @@ use crate::lifecycle::scan_children;
 use crate::state::{Keep, Tree};
 use crate::sync::lock;
 use crate::sys;
-use armento_model::{HomePid, Pid, Tid};
+use armento_model::{HomePid, Pid};
 use armento_tracee::lease::{self, Leased};
 use armento_tracee::sys as tsys;
 use armento_wire::talk::{From, READAHEAD_MAX, ToHost};
@@ -23,8 +23,6 @@ use std::time::{Duration, Instant};
 /// With less to come it is not worth the look at all descriptors.
 const WORTH: u64 = 64 << 10;
 
-/// Not the number of any thread.
-const NO_THREAD: Tid = 0;
 /// A read of ours that takes longer is not waited for: a disk that hangs must not hold a whole host.
 const READ_MAX: Duration = Duration::from_secs(10);
 const READ_LOOK: Duration = Duration::from_micros(50);
@@ -209,7 +207,7 @@ pub fn offsets_read(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u
 /// A thread of ours still reads: the program's close, which follows, must be the last of its description. So all that
 /// follows on the host's stream waits for that read.
 fn give_back_first(link: &HostLink, file: Arc<Leased>) {
-    let read = link.posts.begin(NO_THREAD, 0);
+    let read = link.posts.begin_hold();
     armento_tracee::spawn::soon("over", move || {
         let began = Instant::now();
         while Arc::strong_count(&file) > 1 && began.elapsed() < READ_MAX {

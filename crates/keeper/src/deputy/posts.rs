@@ -10,13 +10,16 @@
 
 use crate::sync::lock;
 use armento_model::Tid;
+use armento_wire::talk::Posted;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex};
 
 /// Most messages that wait; then the stream is not read on. Each thread of a host has one call under way, beside signals
 /// and the like.
 const DEFERRED_MAX: usize = 64 << 10;
-/// Bytes carried out before the host is told, if more are to come.
+/// Not the number of any thread.
+const NO_THREAD: Tid = 0;
+/// Bytes carried out before the host is told.
 const TELL: u64 = 256 << 10;
 
 /// Posted calls of one host that are not made yet, and the messages that wait for them.
@@ -32,10 +35,10 @@ struct State<M> {
     deferred: VecDeque<M>,
     /// A thread carries out what was deferred, in order.
     draining: bool,
-    /// Bytes of posted calls that were made …
-    made: u64,
+    /// Posted calls that were made …
+    made: Posted,
     /// … and what the host was told of them.
-    told: u64,
+    told: Posted,
 }
 
 impl<M> Default for Posts<M> {
@@ -46,8 +49,8 @@ impl<M> Default for Posts<M> {
                 owner: 0,
                 deferred: VecDeque::new(),
                 draining: false,
-                made: 0,
-                told: 0,
+                made: Posted::default(),
+                told: Posted::default(),
             }),
             changed: Condvar::new(),
         }
@@ -101,23 +104,39 @@ impl<M> Posts<M> {
 
     /// A post of this thread is about to be given to its deputy. Before: it was admitted.
     pub fn begin(self: &Arc<Self>, owner: Tid, bytes: u64) -> Post<M> {
+        self.hold(owner, Posted { calls: 1, bytes })
+    }
+
+    /// What follows waits until the result is dropped.
+    pub fn begin_hold(self: &Arc<Self>) -> Post<M> {
+        self.hold(NO_THREAD, Posted::default())
+    }
+
+    fn hold(self: &Arc<Self>, owner: Tid, what: Posted) -> Post<M> {
         let mut st = lock(&self.st);
         st.pending += 1;
         st.owner = owner;
         Post {
             posts: self.clone(),
-            bytes,
+            what,
         }
     }
 
-    /// All bytes made so far, if the host is to be told.
-    pub fn to_tell(&self) -> Option<u64> {
+    /// All that was made so far, if it is so much that the host may wait for it. A host learns it from each reply, too.
+    pub fn to_tell(&self) -> Option<Posted> {
         let mut st = lock(&self.st);
-        let due = st.made - st.told >= TELL || st.pending == 0 && st.made > st.told;
+        let due = st.made.bytes - st.told.bytes >= TELL;
         due.then(|| {
             st.told = st.made;
             st.made
         })
+    }
+
+    /// All that was made so far: some of it no reply will tell of.
+    pub fn tell_now(&self) -> Posted {
+        let mut st = lock(&self.st);
+        st.told = st.made;
+        st.made
     }
 }
 
@@ -130,14 +149,15 @@ impl<M> State<M> {
 /// A posted call until it is made, or until its thread has ended.
 pub struct Post<M> {
     posts: Arc<Posts<M>>,
-    pub bytes: u64,
+    pub what: Posted,
 }
 
 impl<M> Drop for Post<M> {
     fn drop(&mut self) {
         let mut st = lock(&self.posts.st);
         st.pending -= 1;
-        st.made += self.bytes;
+        st.made.calls += self.what.calls;
+        st.made.bytes += self.what.bytes;
         let none = st.pending == 0;
         drop(st);
         if none {
@@ -214,14 +234,19 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_told_when_nothing_is_pending_or_much_was_made() {
+    fn the_host_is_told_when_much_was_made() {
         let p = posts();
         assert_eq!(p.to_tell(), None);
-        let (a, b) = (p.begin(1, 100), p.begin(1, TELL));
-        drop(a);
-        assert_eq!(p.to_tell(), None, "little, and more is to come");
-        drop(b);
-        assert_eq!(p.to_tell(), Some(TELL + 100));
+        drop(p.begin(1, 100));
+        drop(p.begin_hold());
+        assert_eq!(p.to_tell(), None, "the next reply tells it");
+        drop(p.begin(1, TELL));
+        let made = Posted {
+            calls: 2,
+            bytes: TELL + 100,
+        };
+        assert_eq!(p.to_tell(), Some(made));
         assert_eq!(p.to_tell(), None);
+        assert_eq!(p.tell_now(), made);
     }
 }

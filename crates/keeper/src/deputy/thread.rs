@@ -14,6 +14,7 @@ use armento_tracee::pages::Run;
 use armento_tracee::region::Slot;
 use armento_tracee::{PAGE, blocking, endless, sched_slice};
 use armento_wire::call::Call;
+use armento_wire::talk::ToHost;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -114,9 +115,14 @@ impl Deputy {
         self.restore_slice();
         let mut st = lock(&self.st);
         self.closed.store(true, Ordering::Release);
-        st.over();
+        let posted = st.over();
         drop(st);
         self.slot.fail(AGAIN);
+        if posted {
+            // No reply will tell that they are done with.
+            let link = self.link();
+            link.send(&ToHost::Posted(link.posts.tell_now()));
+        }
     }
 
     /// Whether a call of the body is being executed (or about to be).

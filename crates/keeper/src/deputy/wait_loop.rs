@@ -262,7 +262,7 @@ impl Deputy {
     /// A posted call was made.
     fn posted(&self, c: &Call, post: Post, ret: i64) {
         let link = self.link();
-        if ret != post.bytes as i64 {
+        if ret != post.what.bytes as i64 {
             let (pid, fd) = (self.pid, c.packed.args[0] as i32);
             // KERNEL: a write that ended early gets its error when it goes on.
             let errno = if ret < 0 { -ret as i32 } else { libc::EIO };
@@ -274,8 +274,8 @@ impl Deputy {
             });
         }
         drop(post);
-        if let Some(bytes) = link.posts.to_tell() {
-            link.send(&ToHost::Posted { bytes });
+        if let Some(made) = link.posts.to_tell() {
+            link.send(&ToHost::Posted(made));
         }
     }
 

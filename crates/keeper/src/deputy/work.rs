@@ -110,12 +110,15 @@ impl State {
         self.queue.insert(at, w);
     }
 
-    /// Results of what it does, or was to do, are dropped.
-    pub(super) fn over(&mut self) {
+    /// Results of what it does, or was to do, are dropped. Whether a posted call is among that.
+    pub(super) fn over(&mut self) -> bool {
+        let waits = |w: &Work| matches!(w, Work::Posted(..));
+        let posted = self.queue.iter().any(waits) || matches!(self.doing, Some(Doing::Posted(..)));
         self.queue.clear();
         if let Some(Doing::Clone(child, _)) = self.doing.take() {
             self.unborn = Some(child);
         }
+        posted
     }
 }
 
