@@ -152,10 +152,42 @@ pub const ROWS: &[Row] = &[
         "leases that Armento takes on files that are read ahead",
         names![],
         manual(
-            RUN,
-            "an open of such a file for writing waits at most about half a second; with O_NONBLOCK it fails with EWOULDBLOCK",
+            "docs/manual/files.md",
+            "an open of such a file for writing waits some microseconds; with O_NONBLOCK it may fail with EWOULDBLOCK",
         ),
-        &["files"],
+        &["readers"],
+    ),
+    row(
+        "trace-posts",
+        Trace,
+        "writes and closes that are answered before they are made",
+        names![],
+        invisible(
+            "what the tree does next is made behind them (crates/keeper/src/deputy/posts.rs)",
+        ),
+        &["posts"],
+    ),
+    row(
+        "trace-directories",
+        Trace,
+        "directories that Armento reads and watches for lookups",
+        names![],
+        manual(
+            "docs/manual/files.md",
+            "watchers outside the tree see them opened, their time of access may change, and their file system is busy for two seconds",
+        ),
+        &["lookups"],
+    ),
+    row(
+        "trace-devices",
+        Trace,
+        "reads and writes of /dev/null and the like that home does not see",
+        names![],
+        manual(
+            "docs/manual/files.md",
+            "/proc/PID/io and inotify on the device lack them",
+        ),
+        &["devices"],
     ),
     row(
         "trace-leases-of-mappings",
@@ -173,7 +205,7 @@ pub const ROWS: &[Row] = &[
         Trace,
         "position in fdinfo of a file that is read ahead",
         names![],
-        manual(RUN, "fdinfo may be half a second behind"),
+        manual("docs/manual/files.md", "fdinfo may be half a second behind"),
         &["selflinks"],
     ),
     row(
