@@ -35,6 +35,7 @@ impl Deputy {
     pub(super) fn begin(&self, st: &mut State, w: Work) {
         match w {
             Work::Call(mut c) => {
+                self.common.calls.fetch_add(1, Ordering::Relaxed);
                 timing(st, c.flags, &mut c.packed);
                 let payload = sends::packed_payload(&c.packed);
                 let path =
@@ -91,7 +92,6 @@ impl Deputy {
 
     /// Before: the state is locked, so that its waiter finds in there what it does.
     fn post(&self, packed: &mut Packed, mask: u64) {
-        self.common.calls.fetch_add(1, Ordering::Relaxed);
         let base = self.slot.data_addr();
         let mut area = std::mem::take(&mut packed.data);
         for &at in &packed.relocs {
