@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How often what is known for long is looked for.
 const LOOK: Duration = Duration::from_millis(250);
+/// … while the host knows some directory; else whether it is still there.
+const REST: Duration = Duration::from_secs(30);
 /// KERNEL: path_resolution(7): symbolic links in one lookup.
 const LINKS_MAX: usize = 40;
 /// KERNEL: PATH_MAX.
@@ -27,7 +29,11 @@ const PATH_MAX: usize = 4096;
 /// Serves the requests of one host until it is gone.
 pub fn serve(keep: &Keep, link: &Arc<HostLink>) {
     while !link.session.is_over() {
-        link.names.wait(LOOK);
+        let limit = match link.names.knows_some() {
+            true => LOOK,
+            false => REST,
+        };
+        link.names.wait(limit);
         link.names.look(Instant::now(), |f| link.forget_names(f));
         while let Some(r) = link.names.next_request() {
             let _ = walk(keep, link, &r);
@@ -103,9 +109,21 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
 /// Has the host know a directory; `at` is empty for the root.
 fn known(link: &HostLink, at: &[u8], unwatched: &impl Fn(u64) -> bool) -> bool {
     let path = if at.is_empty() { b"/" } else { at };
+    let now = Instant::now();
     if link.names.has(path) {
         return true;
     }
+    if link.names.is_refused(path, now) {
+        return false;
+    }
+    let learned = learn(link, path, unwatched);
+    if !learned {
+        link.names.refuse(path, now);
+    }
+    learned
+}
+
+fn learn(link: &HostLink, path: &[u8], unwatched: &impl Fn(u64) -> bool) -> bool {
     let ino = std::fs::metadata(OsStr::from_bytes(path)).map(|m| m.ino());
     if !ino.is_ok_and(unwatched) {
         return false;

@@ -18,6 +18,9 @@ const KNOWN_MAX: usize = 256;
 const BYTES_MAX: usize = 4 << 20;
 /// How long a host knows a directory without asking again.
 const KNOWN_FOR: Duration = Duration::from_secs(2);
+/// How long a directory that cannot be known is not looked at again: it may be long, and each lookup in it asks.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
+const REFUSED_MAX: usize = 1024;
 /// Requests that wait; more are dropped, and made again by the next call.
 const REQUESTS_MAX: usize = 64;
 
@@ -54,6 +57,8 @@ struct State {
     mountinfo: Option<File>,
     /// By the number of their watch: one directory may have several paths.
     known: HashMap<i32, Known>,
+    /// Paths of directories that cannot be known, and until when that is not tried again.
+    refused: HashMap<Vec<u8>, Instant>,
 }
 
 struct Known {
@@ -146,6 +151,19 @@ impl Names {
     pub fn has(&self, path: &[u8]) -> bool {
         let st = lock(&self.st);
         st.known.values().any(|k| k.paths.iter().any(|p| p == path))
+    }
+
+    /// The directory at this path cannot be known.
+    pub fn refuse(&self, path: &[u8], now: Instant) {
+        let refused = &mut lock(&self.st).refused;
+        refused.retain(|_, until| *until > now);
+        if refused.len() < REFUSED_MAX {
+            refused.insert(path.to_vec(), now + REFUSED_FOR);
+        }
+    }
+
+    pub fn is_refused(&self, path: &[u8], now: Instant) -> bool {
+        lock(&self.st).refused.get(path).is_some_and(|t| *t > now)
     }
 
     /// Watches a directory, reads it, and has `tell` send its entries to the host. False: it cannot be known.
@@ -337,6 +355,19 @@ mod tests {
         n.look(Instant::now() + KNOWN_FOR * 2, |_| {});
         assert!(!n.knows_some(), "nothing is known for ever");
         std::fs::remove_dir_all(dir).expect("removed");
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_known_is_tried_again_later() {
+        let (n, now) = (Names::default(), Instant::now());
+        n.refuse(b"/long", now);
+        let soon = now + REFUSED_FOR / 2;
+        assert!(n.is_refused(b"/long", soon) && !n.is_refused(b"/other", soon));
+        assert!(!n.is_refused(b"/long", now + REFUSED_FOR));
+        for i in 0..2 * REFUSED_MAX {
+            n.refuse(i.to_string().as_bytes(), now);
+        }
+        assert!(lock(&n.st).refused.len() <= REFUSED_MAX);
     }
 
     #[test]
