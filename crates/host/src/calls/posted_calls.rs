@@ -36,6 +36,10 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Served
         libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_writev | libc::SYS_pwritev => {
             return write(host, thread, n);
         }
+        libc::SYS_read => {
+            let ask = lock(&proc.descriptors).read(fd);
+            return Served::No { ask };
+        }
         libc::SYS_close => return close(host, thread, n),
         libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 | libc::SYS_creat => {
             return Served::No { ask: true };

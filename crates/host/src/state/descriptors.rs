@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Descriptors that are remembered; beyond, all are forgotten and asked for again.
 const KNOWN_MAX: usize = 4096;
-/// After so many forwarded writes home is asked about a descriptor; each time that it says nothing, four times as many.
-const WRITES: u32 = 2;
-const WRITES_MAX: u32 = 1 << 16;
+/// After so many forwarded reads and writes home is asked about a descriptor; each time that it says nothing, four times as many.
+const CALLS: u32 = 2;
+const CALLS_MAX: u32 = 1 << 16;
 /// When home allowed no writes to a regular file, it is asked again after this.
 const REFUSED: Duration = Duration::from_secs(1);
 
@@ -38,7 +38,7 @@ struct Known {
 }
 
 struct Unknown {
-    writes: u32,
+    calls: u32,
     needed: u32,
 }
 
@@ -138,19 +138,24 @@ impl Descriptors {
         }
     }
 
+    /// Whether home is to be asked about a descriptor that is read: it may be a device that is here as well.
+    pub fn read(&mut self, fd: i32) -> bool {
+        !self.known.contains_key(&fd) && self.worth_asking(fd)
+    }
+
     fn worth_asking(&mut self, fd: i32) -> bool {
         if self.unknown.len() >= KNOWN_MAX {
             self.unknown.clear();
         }
         let u = self.unknown.entry(fd).or_insert(Unknown {
-            writes: 0,
-            needed: WRITES,
+            calls: 0,
+            needed: CALLS,
         });
-        u.writes += 1;
-        let ask = u.writes >= u.needed;
+        u.calls += 1;
+        let ask = u.calls >= u.needed;
         if ask {
-            u.writes = 0;
-            u.needed = (u.needed * 4).min(WRITES_MAX);
+            u.calls = 0;
+            u.needed = (u.needed * 4).min(CALLS_MAX);
         }
         ask
     }
@@ -226,6 +231,14 @@ mod tests {
         assert_eq!([d.write(3, 1, t), d.write(3, 1, t + REFUSED)], [WAIT, ASK]);
         assert_eq!(d.close(3), Some(Ok(())));
         assert_eq!(d.close(3), None);
+    }
+
+    #[test]
+    fn home_is_asked_about_what_is_read_until_it_is_known() {
+        let (mut d, t) = (Descriptors::default(), Instant::now());
+        assert_eq!([d.read(0), d.read(0)], [false, true]);
+        d.learn(0, 0, (0, None), t);
+        assert!((0..100).all(|_| !d.read(0)));
     }
 
     #[test]
