@@ -77,20 +77,18 @@ pub fn working_directory(host: &Host, pid: HomePid, seq: u32, base: Base) {
     }
 }
 
-/// A call after which paths begin elsewhere, or the process may see other names.
+/// A call after which paths begin elsewhere, or the process may see other names. An exec makes another
+/// [`Process`](crate::state::Process); unshare and setns come home.
 pub fn moves_base(nr: u16) -> bool {
-    const CALLS: [i64; 11] = [
+    const CALLS: [i64; 8] = [
         libc::SYS_chdir,
         libc::SYS_fchdir,
         libc::SYS_chroot,
         libc::SYS_pivot_root,
-        libc::SYS_unshare,
-        libc::SYS_setns,
         libc::SYS_setuid,
         libc::SYS_setreuid,
         libc::SYS_setresuid,
         libc::SYS_setfsuid,
-        libc::SYS_execve,
     ];
     CALLS.contains(&i64::from(nr))
 }

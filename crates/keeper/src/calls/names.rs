@@ -3,7 +3,7 @@
 //! From: `dispatch.rs`, `keeper/src/deputy/wait_loop.rs` (the requests). Next: `host/src/state/names.rs`.
 
 use crate::deputy::HostLink;
-use crate::names::{self, Directory, Request};
+use crate::names::{self, Directory, Learned, Request};
 use crate::observers::watched_inodes;
 use crate::state::Keep;
 use armento_model::{HomePid, Pid};
@@ -117,19 +117,19 @@ fn known(link: &HostLink, at: &[u8], unwatched: &impl Fn(u64) -> bool) -> bool {
         return false;
     }
     let learned = learn(link, path, unwatched);
-    if !learned {
+    if learned == Learned::No {
         link.names.refuse(path, now);
     }
-    learned
+    learned == Learned::Yes
 }
 
-fn learn(link: &HostLink, path: &[u8], unwatched: &impl Fn(u64) -> bool) -> bool {
+fn learn(link: &HostLink, path: &[u8], unwatched: &impl Fn(u64) -> bool) -> Learned {
     let ino = std::fs::metadata(OsStr::from_bytes(path)).map(|m| m.ino());
     if !ino.is_ok_and(unwatched) {
-        return false;
+        return Learned::No;
     }
     let Some(d) = names::open(path) else {
-        return false;
+        return Learned::No;
     };
     let tell = |d: &Directory, names: Vec<u8>| {
         let m = ToHost::Directory {
@@ -140,7 +140,7 @@ fn learn(link: &HostLink, path: &[u8], unwatched: &impl Fn(u64) -> bool) -> bool
         };
         link.send_names(&m);
     };
-    link.names.learn(path, d, tell)
+    link.names.learn(path, d, tell, |f| link.forget_names(f))
 }
 
 fn working_directory(link: &HostLink, r: &Request) -> Option<Vec<u8>> {

@@ -35,6 +35,16 @@ pub struct Request {
     pub path: Vec<u8>,
 }
 
+/// Whether a host knows a directory now.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Learned {
+    Yes,
+    /// Not now: too many are known, or something has changed meanwhile.
+    Later,
+    /// It cannot be read or watched, or has too many names.
+    No,
+}
+
 /// What a host must not rely on any more: what lies at or below these paths.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Forgotten {
@@ -166,17 +176,27 @@ impl Names {
         lock(&self.st).refused.get(path).is_some_and(|t| *t > now)
     }
 
-    /// Watches a directory, reads it, and has `tell` send its entries to the host. False: it cannot be known.
-    pub fn learn(&self, path: &[u8], d: Directory, tell: impl FnOnce(&Directory, Vec<u8>)) -> bool {
+    /// Watches a directory, reads it, and has `tell` send its entries to the host. What is known above it may have changed
+    /// since it was opened: then `forget` sends that.
+    pub fn learn(
+        &self,
+        path: &[u8],
+        d: Directory,
+        tell: impl FnOnce(&Directory, Vec<u8>),
+        forget: impl FnOnce(Forgotten),
+    ) -> Learned {
         let mut st = lock(&self.st);
-        if st.known.len() >= KNOWN_MAX || st.prepare().is_none() {
-            return false;
+        if st.known.len() >= KNOWN_MAX {
+            return Learned::Later;
+        }
+        if st.prepare().is_none() {
+            return Learned::No;
         }
         let Some(inotify) = &st.inotify else {
-            return false;
+            return Learned::No;
         };
         let Ok(wd) = sys::watch(inotify, &d.file) else {
-            return false;
+            return Learned::No;
         };
         // Before it is read: a change meanwhile is told afterwards.
         self.some.store(true, Ordering::SeqCst);
@@ -186,8 +206,18 @@ impl Names {
                 st.unwatch(wd);
             }
             self.some.store(!st.known.is_empty(), Ordering::SeqCst);
-            return false;
+            return Learned::No;
         };
+        // Renamed since it was opened, it would be known by a path at which another one may lie.
+        st.known.values().for_each(|k| k.directory.settle());
+        if let Some(forgotten) = st.forgotten() {
+            forget(forgotten);
+            if !st.known.contains_key(&wd) {
+                st.unwatch(wd);
+            }
+            self.some.store(!st.known.is_empty(), Ordering::SeqCst);
+            return Learned::Later;
+        }
         let bytes = names.len();
         tell(&d, names);
         let k = st.known.entry(wd).or_insert_with(|| Known {
@@ -198,7 +228,7 @@ impl Names {
         });
         k.paths.push(path.to_vec());
         k.until = Instant::now() + KNOWN_FOR;
-        true
+        Learned::Yes
     }
 }
 
@@ -253,7 +283,9 @@ impl State {
             };
             for (wd, mask) in events(&buf[..n]) {
                 if mask & libc::IN_Q_OVERFLOW != 0 {
-                    return self.forget_all();
+                    // What was taken from the queue before is told by this, too.
+                    self.forget_all();
+                    return Some(Forgotten::All);
                 }
                 if let Some(k) = self.known.remove(&wd) {
                     self.unwatch(wd);
@@ -325,7 +357,7 @@ mod tests {
 
     fn learn(n: &Names, path: &Path) -> bool {
         let path = path.as_os_str().as_bytes();
-        open(path).is_some_and(|d| n.learn(path, d, |_, _| {}))
+        open(path).is_some_and(|d| n.learn(path, d, |_, _| {}, |_| {}) == Learned::Yes)
     }
 
     fn told(n: &Names) -> Option<Forgotten> {
@@ -354,6 +386,31 @@ mod tests {
         assert!(n.has(dir.as_os_str().as_bytes()) && !n.has(&path("a")));
         n.look(Instant::now() + KNOWN_FOR * 2, |_| {});
         assert!(!n.knows_some(), "nothing is known for ever");
+        std::fs::remove_dir_all(dir).expect("removed");
+    }
+
+    #[test]
+    fn a_directory_that_was_renamed_since_it_was_opened_is_not_known() {
+        let dir = scratch("renamed");
+        let n = Names::default();
+        if !learn(&n, &dir) {
+            return;
+        }
+        let path = dir.join("a");
+        let path = path.as_os_str().as_bytes();
+        let d = open(path).expect("its parent could be known");
+        std::fs::rename(dir.join("a"), dir.join("moved")).expect("renamed");
+        let mut forgotten = None;
+        let learned = n.learn(
+            path,
+            d,
+            |_, _| panic!("it was sent"),
+            |f| forgotten = Some(f),
+        );
+        assert_eq!(learned, Learned::Later);
+        let parent = dir.as_os_str().as_bytes().to_vec();
+        assert_eq!(forgotten, Some(Forgotten::Below(vec![parent])));
+        assert!(!n.knows_some());
         std::fs::remove_dir_all(dir).expect("removed");
     }
 

@@ -9,4 +9,4 @@ mod known;
 mod sys;
 
 pub(crate) use directory::{Directory, open};
-pub(crate) use known::{Forgotten, Names, Request};
+pub(crate) use known::{Forgotten, Learned, Names, Request};
