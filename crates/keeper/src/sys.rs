@@ -262,6 +262,33 @@ pub fn status_flags(f: &File) -> Option<i32> {
     (flags >= 0).then_some(flags)
 }
 
+/// Whether the file system counts what this user or group writes, so that EDQUOT may come. A quota can be switched on without
+/// an option of its mount. KERNEL: quotactl(2), quotactl_fd(2) (Linux 5.14): ESRCH where none is on, ENOSYS where there can be
+/// none.
+pub fn counts_quota(f: &File) -> bool {
+    const Q_GETQUOTA: u32 = 0x80_0007;
+    /// struct if_dqblk has 72 bytes.
+    const DQBLK: usize = 72;
+    // SAFETY: no arguments.
+    let ids = unsafe { [libc::geteuid(), libc::getegid()] };
+    (0u32..).zip(ids).any(|(kind, id)| {
+        let mut found = [0u64; DQBLK / 8];
+        let command = Q_GETQUOTA << 8 | kind;
+        // SAFETY: a live descriptor, and a buffer of the size that the kernel fills.
+        let r = unsafe {
+            libc::syscall(
+                libc::SYS_quotactl_fd,
+                f.as_raw_fd(),
+                command,
+                id,
+                found.as_mut_ptr(),
+            )
+        };
+        let e = std::io::Error::last_os_error().raw_os_error();
+        r == 0 || !matches!(e, Some(libc::ESRCH | libc::ENOSYS | libc::EOPNOTSUPP))
+    })
+}
+
 /// Whether its writes can be forbidden, now or later. KERNEL: fcntl(2), F_GET_SEALS: EINVAL where there are none; a file
 /// of tmpfs has F_SEAL_SEAL from its beginning.
 pub fn may_be_sealed(f: &File) -> bool {

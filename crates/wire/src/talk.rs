@@ -17,6 +17,10 @@ pub const POSTS_MS: u64 = 200;
 /// Free bytes below which no file system gets posted writes: 20 GB/s for [`POSTS_MS`].
 pub const POSTS_MARGIN: u64 = 4 << 30;
 
+/// Offset up to which writes are posted: no file system that has them fails with EFBIG below. KERNEL: ext4(5): 16 TiB with
+/// blocks of 4 KiB, 4 TiB with blocks of 1 KiB; 2 TiB without extents.
+pub const POSTS_OFFSET_MAX: u64 = 1 << 40;
+
 /// Bytes that are read ahead at once, at most.
 pub const READAHEAD_MAX: u32 = 2 << 20;
 

@@ -13,13 +13,10 @@ use crate::sync::lock;
 use armento_abi::sends;
 use armento_model::HomeTid;
 use armento_tracee::notify::Notice;
-use armento_wire::talk::{Beginning, Device};
+use armento_wire::talk::{Beginning, Device, POSTS_OFFSET_MAX};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-/// Beyond this offset a file system may answer EFBIG (`keeper/src/descriptors/facts.rs`).
-const OFFSET_MAX: u64 = 1 << 40;
 
 /// What becomes of a call.
 pub enum Served {
@@ -49,7 +46,7 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Served
         libc::SYS_fcntl if n.args[1] as i32 == libc::F_SETFL => changes(n.args[0]),
         libc::SYS_fcntl if n.args[1] as i32 == libc::F_ADD_SEALS => changes(n.args[0]),
         // An offset beyond what file systems take; or a file that grows to that.
-        libc::SYS_lseek if n.args[1] > OFFSET_MAX => changes(n.args[0]),
+        libc::SYS_lseek if n.args[1] > POSTS_OFFSET_MAX => changes(n.args[0]),
         libc::SYS_close_range | libc::SYS_setrlimit => lock(&proc.descriptors).forget_all(),
         libc::SYS_prlimit64 if n.args[2] != 0 => lock(&proc.descriptors).forget_all(),
         libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_sync_file_range => {
@@ -130,7 +127,11 @@ fn write(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Served {
     let Some(w) = sends::file_write(n.nr as u64, &n.args, &mut mem) else {
         return WAITED_FOR;
     };
-    if w.len == 0 || w.len > WRITE_MAX || w.at.is_some_and(|at| at > OFFSET_MAX) || !plain(thread) {
+    if w.len == 0
+        || w.len > WRITE_MAX
+        || w.at.is_some_and(|at| at > POSTS_OFFSET_MAX)
+        || !plain(thread)
+    {
         return WAITED_FOR;
     }
     // A move waits until it is sent.

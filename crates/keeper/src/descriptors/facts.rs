@@ -7,7 +7,7 @@ use super::quota::has_quota;
 use crate::sys;
 use armento_model::Pid;
 use armento_tracee::sys as tsys;
-use armento_wire::talk::{Device, DeviceKind, POSTS_MARGIN};
+use armento_wire::talk::{Device, DeviceKind, POSTS_MARGIN, POSTS_OFFSET_MAX};
 use std::fs::{File, Metadata};
 use std::io::Seek;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -25,10 +25,6 @@ const LOCAL: [i64; 6] = [
 /// Bytes that may be posted to one descriptor while a permission holds. A tenth of the margin: ten writers of one tree
 /// stay within it.
 const GRANT: u64 = POSTS_MARGIN / 10;
-
-/// Offset up to which no file system of [`LOCAL`] fails with EFBIG. KERNEL: ext4(5): 16 TiB with blocks of 4 KiB, 4 TiB
-/// with blocks of 1 KiB; 2 TiB without extents.
-const SIZE_MAX: u64 = 1 << 40;
 
 /// Flags of a description whose writes are on the disk when they return, or that wants aligned memory.
 const SLOW: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT | libc::O_PATH;
@@ -104,9 +100,10 @@ fn may_post(pid: Pid, mut file: &File, m: &Metadata, fs: &sys::Space) -> bool {
         return false;
     }
     let at = file.stream_position().unwrap_or(u64::MAX);
-    at.max(m.size()) < SIZE_MAX
+    at.max(m.size()) < POSTS_OFFSET_MAX
         && !sys::is_synchronous(file)
         && !sys::may_be_sealed(file)
         && tsys::limit(pid, libc::RLIMIT_FSIZE).is_some_and(|(soft, _)| soft == libc::RLIM_INFINITY)
         && !has_quota(m.dev())
+        && !sys::counts_quota(file)
 }
