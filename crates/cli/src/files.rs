@@ -1,8 +1,8 @@
 //! `armento files`.
 
-use crate::out::{ask, say, say_json, table, unexpected_answer};
-use armento_client::ANSWER;
-use armento_client::api::{Answer, Ask, ProcInfo};
+use crate::out::{say, say_json, table};
+use crate::ps::processes;
+use armento_client::api::ProcInfo;
 use armento_model::{Pid, clean, size};
 use serde_json::{Value, json};
 
@@ -30,9 +30,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<i32> {
-    let Answer::Ps { mut procs } = ask(Ask::Ps { all: args.all }, ANSWER)? else {
-        return Err(unexpected_answer());
-    };
+    let mut procs = processes(args.all)?;
     let wanted = |p: &ProcInfo| match args.pid {
         Some(pid) => p.pid == pid,
         None => p.forwarded > 0 || p.files.calls() > 0,
@@ -41,7 +39,6 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     if let (Some(pid), true) = (args.pid, procs.is_empty()) {
         anyhow::bail!("no process {pid} runs under Armento here; `armento ps` lists those that do");
     }
-    procs.sort_by(|a, b| (&a.home, a.pid).cmp(&(&b.home, b.pid)));
     if args.json {
         let procs: Vec<Value> = procs.iter().map(fields).collect();
         say_json("armento.files/1", json!({ "procs": procs }));

@@ -26,10 +26,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<i32> {
-    let Answer::Ps { mut procs } = ask(Ask::Ps { all: args.all }, ANSWER)? else {
-        return Err(unexpected_answer());
-    };
-    procs.sort_by(|a, b| (&a.home, a.pid).cmp(&(&b.home, b.pid)));
+    let procs = processes(args.all)?;
     if args.json {
         let procs: Vec<Value> = procs.iter().map(fields).collect();
         say_json("armento.ps/1", json!({ "procs": procs }));
@@ -37,6 +34,15 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         say(&render(&procs));
     }
     Ok(0)
+}
+
+/// Processes of this home, or of all, by home and pid.
+pub fn processes(all: bool) -> anyhow::Result<Vec<ProcInfo>> {
+    let Answer::Ps { mut procs } = ask(Ask::Ps { all }, ANSWER)? else {
+        return Err(unexpected_answer());
+    };
+    procs.sort_by(|a, b| (&a.home, a.pid).cmp(&(&b.home, b.pid)));
+    Ok(procs)
 }
 
 /// The daemon's fields, and the reason in words.

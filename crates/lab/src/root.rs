@@ -17,7 +17,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// A node's disk: generous for results, but a runaway guest must not fill the machine's memory.
+/// A node's disk: generous for results, but a runaway guest must not fill the machine's memory. Below 4 GiB of free space
+/// no write is posted (`POSTS_MARGIN`, `wire/src/talk.rs`).
 const DISK: &str = "size=8g,mode=755";
 
 /// Replaced by the node's own: mounts of the machine at or below these paths are not copied.

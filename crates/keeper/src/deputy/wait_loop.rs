@@ -266,7 +266,9 @@ impl Deputy {
             let (pid, fd) = (self.pid, c.packed.args[0] as i32);
             // KERNEL: a write that ended early gets its error when it goes on.
             let errno = if ret < 0 { -ret as i32 } else { libc::EIO };
-            eprintln!("process {pid}: a posted call on descriptor {fd} returned {ret}");
+            eprintln!(
+                "process {pid}: a posted call on descriptor {fd} returned {ret}; the next call on it reports that error"
+            );
             link.send(&ToHost::PostFailed {
                 pid: HomePid::of_home(pid),
                 fd,
