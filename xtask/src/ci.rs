@@ -21,7 +21,7 @@ const JOBS: &str = "4";
 
 /// `Ok(true)` when every step passed.
 pub fn run(long: bool) -> Result<bool> {
-    let mut sum = Count::default();
+    let mut sum = Sum::default();
     let mut bad: Vec<&str> = Vec::new();
     let mut note = |name: &'static str, good: bool| {
         if !good {
@@ -52,11 +52,26 @@ pub fn run(long: bool) -> Result<bool> {
     if bad.is_empty() {
         println!("ci: all steps passed");
     } else {
+        // Once more, since readers of a log that was cut see its end.
+        for line in sum.failures.iter().take(FAILURES_MAX) {
+            println!("ci: {line}");
+        }
         println!("ci: failed: {}", bad.join(", "));
     }
-    println!("{sum}");
-    Ok(bad.is_empty() && sum.failed == 0)
+    println!("{}", sum.count);
+    Ok(bad.is_empty() && sum.count.failed == 0)
 }
+
+/// What the steps found so far.
+#[derive(Default)]
+struct Sum {
+    count: Count,
+    /// A text for each failed test, guest or campaign.
+    failures: Vec<String>,
+}
+
+/// Failures that are printed once more at the end.
+const FAILURES_MAX: usize = 20;
 
 /// Time limits of tests and conformance, seconds, so that a hang does not use up the server's 35 minutes. A cold build
 /// with clippy takes 6 to 9 minutes on two cores, the tests five to eight, conformance and the fuzzing beside it six,
@@ -94,10 +109,10 @@ const CLIPPY: &[&str] = &[
 
 /// Conformance waits more than it computes: the short fuzzing uses the remaining processor time. The long one runs
 /// before it and alone: it would continue for an hour after conformance anyway.
-fn fuzz_and_conformance(sum: &mut Count, long: bool) -> Result<(bool, bool)> {
+fn fuzz_and_conformance(sum: &mut Sum, long: bool) -> Result<(bool, bool)> {
     if long {
         let fuzzed = step("fuzz", || {
-            fuzz::step(sum, FUZZ_LONG_S, None, fuzz::Turn::Even)
+            fuzz::step(&mut sum.count, FUZZ_LONG_S, None, fuzz::Turn::Even)
         })?;
         let mut conformed = true;
         for _ in 0..3 {
@@ -118,7 +133,7 @@ fn fuzz_and_conformance(sum: &mut Count, long: bool) -> Result<(bool, bool)> {
             .unwrap_or_else(|p| std::panic::resume_unwind(p));
         Ok((fuzzed?, conformed?))
     });
-    *sum += found;
+    sum.count += found;
     both
 }
 
@@ -151,7 +166,7 @@ fn step(name: &str, run: impl FnOnce() -> Result<bool>) -> Result<bool> {
 }
 
 /// A step that needs a toolchain component which small Rust installations lack.
-fn component(sum: &mut Count, name: &str, args: &[&str]) -> Result<bool> {
+fn component(sum: &mut Sum, name: &str, args: &[&str]) -> Result<bool> {
     let present = || quiet(Command::new("cargo").args([name, "--version"]));
     if !present() {
         let package = if name == "fmt" { "rustfmt" } else { name };
@@ -159,7 +174,7 @@ fn component(sum: &mut Count, name: &str, args: &[&str]) -> Result<bool> {
     }
     if !present() {
         println!("== {name}: skipped: this Rust installation has no cargo {name}");
-        sum.skipped += 1;
+        sum.count.skipped += 1;
         return Ok(true);
     }
     step(name, || cargo(args))
@@ -246,7 +261,7 @@ fn debian(long: bool) -> Tests {
     }
 }
 
-fn tests(sum: &mut Count, what: &Tests) -> Result<bool> {
+fn tests(sum: &mut Sum, what: &Tests) -> Result<bool> {
     let mut c = bounded(Path::new("cargo"), what.seconds_max);
     c.args([
         "test",
@@ -277,6 +292,9 @@ fn tests(sum: &mut Count, what: &Tests) -> Result<bool> {
         if let Some(told) = terse.line(&line) {
             println!("{told}");
         }
+        if line.ends_with(" ... FAILED") {
+            sum.failures.push(line.to_string());
+        }
         tally.line(&line);
     }
     let good = child.wait()?.success();
@@ -285,7 +303,7 @@ fn tests(sum: &mut Count, what: &Tests) -> Result<bool> {
     if !good && tally.count.failed == 0 {
         tally.count.failed = 1;
     }
-    *sum += tally.count;
+    sum.count += tally.count;
     Ok(good)
 }
 
@@ -337,7 +355,7 @@ const SUITES: Conform = Conform {
     file: "suites.json",
 };
 
-fn conformance(sum: &mut Count, what: &Conform) -> Result<bool> {
+fn conformance(sum: &mut Sum, what: &Conform) -> Result<bool> {
     let armento = target().join("release/armento");
     let out = bounded(&armento, what.seconds_max)
         .args(["conform", "--json"])
@@ -351,10 +369,13 @@ fn conformance(sum: &mut Count, what: &Conform) -> Result<bool> {
     let kept = keep(&target().join(what.file), &text);
     match count::conform(&text) {
         Some((count, lines)) => {
-            for line in &lines {
+            for line in lines {
                 println!("conformance: {line}");
+                if line.starts_with("FAILED") {
+                    sum.failures.push(format!("conformance: {line}"));
+                }
             }
-            *sum += count;
+            sum.count += count;
             println!("conformance: {count} (details: {kept})");
             let good = out.status.success() && count.failed == 0;
             // It was stopped, or did not finish: a failure even if every guest so far was equal.
@@ -363,13 +384,13 @@ fn conformance(sum: &mut Count, what: &Conform) -> Result<bool> {
                     "conformance: FAILED: ended with {} before its end",
                     out.status
                 );
-                sum.failed += 1;
+                sum.count.failed += 1;
             }
             Ok(good)
         }
         None => {
             println!("conformance: no report, {}; its output: {kept}", out.status);
-            sum.failed += 1;
+            sum.count.failed += 1;
             Ok(false)
         }
     }
@@ -381,7 +402,7 @@ const FAULTS: (&str, u32) = ("200", 240);
 const FAULTS_LONG: (&str, u32) = ("10000", 3600);
 
 /// Runs the fault campaign: programs are moved about while faults are injected.
-fn faults(sum: &mut Count, long: bool) -> Result<bool> {
+fn faults(sum: &mut Sum, long: bool) -> Result<bool> {
     let (moves, seconds_max) = if long { FAULTS_LONG } else { FAULTS };
     let armento = target().join("release/armento");
     let out = bounded(&armento, seconds_max)
@@ -399,7 +420,10 @@ fn faults(sum: &mut Count, long: bool) -> Result<bool> {
     match count::faults(&text) {
         Some((count, line)) if out.status.success() || count.failed > 0 => {
             println!("faults: {line} (details: {kept})");
-            *sum += count;
+            if count.failed > 0 {
+                sum.failures.push(format!("faults: {line}"));
+            }
+            sum.count += count;
             Ok(count.failed == 0)
         }
         _ => {
@@ -407,7 +431,7 @@ fn faults(sum: &mut Count, long: bool) -> Result<bool> {
                 "faults: FAILED: no report, {}; its output: {kept}",
                 out.status
             );
-            sum.failed += 1;
+            sum.count.failed += 1;
             Ok(false)
         }
     }

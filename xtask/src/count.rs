@@ -70,22 +70,24 @@ impl Tally {
 }
 
 /// Reads `armento conform --json` (schema `armento.conform/1`): one test a guest and mode, and a line for each that
-/// failed, is a known gap, or is no longer a gap.
+/// failed or is no longer a gap, and for each guest with a known gap.
 pub fn conform(text: &str) -> Option<(Count, Vec<String>)> {
     let v: Value = serde_json::from_str(text).ok()?;
     let (mut count, mut lines) = (Count::default(), Vec::new());
     for guest in v.get("guests")?.as_array()? {
+        let mut gaps: Vec<(String, Vec<&str>)> = Vec::new();
         for run in guest.get("runs")?.as_array()? {
             match run.get("verdict")?.as_str()? {
                 "equal" => count.passed += 1,
                 "skipped" => count.skipped += 1,
                 "gap" => {
                     count.skipped += 1;
-                    lines.push(format!(
-                        "gap: {}: {}",
-                        place(guest, run),
-                        run["detail"]["reason"].as_str().unwrap_or("?")
-                    ));
+                    let reason = run["detail"]["reason"].as_str().unwrap_or("?");
+                    let mode = run["mode"].as_str().unwrap_or("?");
+                    match gaps.iter_mut().find(|(r, _)| r == reason) {
+                        Some((_, modes)) => modes.push(mode),
+                        None => gaps.push((reason.to_owned(), vec![mode])),
+                    }
                 }
                 "gap-closed" => {
                     count.passed += 1;
@@ -99,6 +101,10 @@ pub fn conform(text: &str) -> Option<(Count, Vec<String>)> {
                     lines.push(format!("FAILED: {}", failure(guest, run)));
                 }
             }
+        }
+        let name = guest["name"].as_str().unwrap_or("?");
+        for (reason, modes) in gaps {
+            lines.push(format!("gap: {name} {}: {reason}", modes.join(", ")));
         }
     }
     Some((count, lines))
