@@ -131,6 +131,7 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
         let (keep, link) = (keep.clone(), link.clone());
         spawn::soon("names", move || names::serve(&keep, &link));
     }
+    names::end_seen_leases(keep, c.packed.nr.into(), &c.packed.args);
     match keep.deputy_of(link, c.tid.at_home()) {
         // Its body has the result already: it is made whatever becomes of the process.
         Some(d) if c.flags & POSTED != 0 => d.serve_posted(c),

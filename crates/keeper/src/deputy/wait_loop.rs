@@ -241,7 +241,7 @@ impl Deputy {
                     self.tell_facts(seq, nr, args, ret);
                 }
                 if let Some(path) = path.filter(|_| wants_names(nr, ret)) {
-                    self.request_names(seq, path);
+                    self.request_names(seq, path, asks_attributes(nr));
                 }
                 if i64::from(nr) == libc::SYS_restart_syscall
                     && let Some(k) = kept
@@ -323,10 +323,14 @@ impl Deputy {
         });
     }
 
-    fn request_names(&self, seq: u32, path: Vec<u8>) {
+    fn request_names(&self, seq: u32, path: Vec<u8>, attributes: bool) {
         if !self.common.shares_files.load(Ordering::Acquire) {
-            let pid = self.pid;
-            self.link().names.request(Request { pid, seq, path });
+            self.link().names.request(Request {
+                pid: self.pid,
+                seq,
+                path,
+                attributes,
+            });
         }
     }
 
@@ -397,7 +401,20 @@ impl Deputy {
 /// Whether the result of a lookup depends on names alone: it led nowhere, or to a link or to what is none.
 fn wants_names(nr: u16, ret: i64) -> bool {
     let reads = [libc::SYS_readlink, libc::SYS_readlinkat].contains(&i64::from(nr));
-    ret == -i64::from(libc::ENOENT) || reads && (ret > 0 || ret == -i64::from(libc::EINVAL))
+    let attributes = asks_attributes(nr) && ret == 0;
+    attributes
+        || ret == -i64::from(libc::ENOENT)
+        || reads && (ret > 0 || ret == -i64::from(libc::EINVAL))
+}
+
+fn asks_attributes(nr: u16) -> bool {
+    const CALLS: [i64; 4] = [
+        libc::SYS_stat,
+        libc::SYS_lstat,
+        libc::SYS_newfstatat,
+        libc::SYS_statx,
+    ];
+    CALLS.contains(&i64::from(nr))
 }
 
 /// A relative timeout that is being waited for again shrinks to what is left of it. When its thread has just left home,

@@ -3,7 +3,7 @@
 //! From: `start.rs`. Next: `keeper/src/events/dispatch.rs`, `keeper/src/daemon.rs`, `keeper/src/moves/run.rs`.
 
 use super::options::{Birth, Storm};
-use crate::calls::end_wanted_readahead;
+use crate::calls::{end_wanted_attributes, end_wanted_readahead};
 use crate::events::watch_leases;
 use crate::moves::{refuses_start, run_moves, run_storm};
 use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
@@ -182,7 +182,8 @@ fn start_threads(
     }
     let k = keep.clone();
     spawn::start("leases", move || {
-        let broken = || {
+        let broken = |fd| {
+            end_wanted_attributes(&k, fd);
             end_wanted_readahead(&k);
             k.tracer.post(watch_leases);
             true
