@@ -39,6 +39,9 @@ pub fn serve(keep: &Keep, link: &Arc<HostLink>) {
         link.names.look(Instant::now(), |f| link.forget_names(f));
         while let Some(r) = link.names.next_request() {
             let _ = walk(keep, link, &r);
+            if let Some(tid) = r.held {
+                link.names.let_go(tid);
+            }
         }
     }
 }
@@ -146,9 +149,14 @@ pub fn end_seen_leases(keep: &Keep, nr: i64, args: &[u64; 6]) {
         _ => false,
     };
     if sees {
-        for link in keep.hosts.all() {
-            link.names.give_all_back(|f| link.forget_names(f));
-        }
+        end_leases_of_attributes(keep);
+    }
+}
+
+/// Hosts forget the attributes of all files, which have no lease of ours for a while.
+pub fn end_leases_of_attributes(keep: &Keep) {
+    for link in keep.hosts.all() {
+        link.names.give_all_back(|f| link.forget_names(f));
     }
 }
 

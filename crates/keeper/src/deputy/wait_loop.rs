@@ -9,7 +9,7 @@ use super::thread::Deputy;
 use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time::{self, Results};
 use crate::descriptors;
-use crate::names::Request;
+use crate::names::{Reply, Request};
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_model::{HomePid, HomeTid};
@@ -240,8 +240,11 @@ impl Deputy {
                 if facts {
                     self.tell_facts(seq, nr, args, ret);
                 }
-                if let Some(path) = path.filter(|_| wants_names(nr, ret)) {
-                    self.request_names(seq, path, asks_attributes(nr));
+                let path = path.filter(|_| wants_names(nr, ret));
+                if let Some(path) = path
+                    && self.request_names((seq, nr), path, (ret, &outs))
+                {
+                    return;
                 }
                 if i64::from(nr) == libc::SYS_restart_syscall
                     && let Some(k) = kept
@@ -323,15 +326,38 @@ impl Deputy {
         });
     }
 
-    fn request_names(&self, seq: u32, path: Vec<u8>, attributes: bool) {
-        if !self.common.shares_files.load(Ordering::Acquire) {
-            self.link().names.request(Request {
-                pid: self.pid,
-                seq,
-                path,
-                attributes,
-            });
+    /// A call looked a path up. True when its reply is held until its host knows what the program will probably ask for
+    /// next.
+    fn request_names(
+        &self,
+        (seq, nr): (u32, u16),
+        path: Vec<u8>,
+        (ret, outs): (i64, &[u8]),
+    ) -> bool {
+        if self.common.shares_files.load(Ordering::Acquire) {
+            return false;
         }
+        let (link, tid) = (self.link(), self.tid);
+        let attributes = asks_attributes(nr);
+        let breaking = self.common.breaking.load(Ordering::Acquire);
+        let holds = attributes && !breaking && link.names.scans(Instant::now());
+        let reply = holds.then(|| {
+            let (link, outs) = (link.clone(), outs.to_vec());
+            let send: Reply = Box::new(move || link.reply(tid, seq, ret, &outs));
+            (tid, send)
+        });
+        let r = Request {
+            pid: self.pid,
+            seq,
+            path,
+            attributes,
+            held: None,
+        };
+        let held = link.names.request(r, reply);
+        if held && self.common.breaking.load(Ordering::SeqCst) {
+            link.names.let_go(tid);
+        }
+        held
     }
 
     /// Remembers what a restart needs.

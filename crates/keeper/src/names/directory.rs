@@ -62,13 +62,13 @@ impl Directory {
         }
     }
 
-    /// The names of regular files in it, at most so many. The file stands at its end afterwards.
-    pub fn files(&self, max: usize) -> Vec<Vec<u8>> {
+    /// The names of regular files in it. The file stands at its end afterwards.
+    pub fn files(&self) -> Vec<Vec<u8>> {
         let names = (&self.file).rewind().and_then(|()| self.read());
         let names = names.ok().flatten().unwrap_or_default();
         let all = names.split(|c| *c == 0).filter_map(|e| e.split_first());
         let files = all.filter(|(kind, _)| **kind == libc::DT_REG);
-        files.map(|(_, name)| name.to_vec()).take(max).collect()
+        files.map(|(_, name)| name.to_vec()).collect()
     }
 
     /// What statx(2) says of it, if that stays as long as it is watched.

@@ -4,7 +4,7 @@ use super::directory::Directory;
 use super::files::{Files, Wanted};
 use super::sys;
 use crate::sync::lock;
-use armento_model::Pid;
+use armento_model::{Pid, Tid};
 use armento_tracee::sys as tsys;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
@@ -22,10 +22,15 @@ const KNOWN_FOR: Duration = Duration::from_secs(2);
 /// How long a directory that cannot be known is not looked at again: it may be long, and each lookup in it asks.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 const REFUSED_MAX: usize = 1024;
+/// How long no file is leased after a call that would see it: by then it has been made.
+const NO_LEASES: Duration = Duration::from_secs(1);
 /// Requests that wait; more are dropped, and made again by the next call.
 const REQUESTS_MAX: usize = 64;
 
-/// Files of one directory of which a host is told at once because it may ask for them next.
+/// Files of one directory of which a host is told with one that it asks for, because it may ask for them next: first so
+/// many, then four times as many with each request …
+const FIRST: u32 = 16;
+/// … up to this.
 const FILES_OF_ONE_MAX: usize = 512;
 /// Files that are looked at in one go: each takes some 8 microseconds, and messages to the host wait meanwhile.
 const FILES_AT_ONCE: usize = 32;
@@ -41,7 +46,15 @@ pub struct Request {
     pub path: Vec<u8>,
     /// It asked for the attributes of what is there.
     pub attributes: bool,
+    /// The thread that called, if its reply is held until its host was sent what this asks for.
+    pub held: Option<Tid>,
 }
+
+/// Sends a reply.
+pub type Reply = Box<dyn FnOnce() + Send>;
+
+/// A program that asks for the attributes of one file after the other: so many within this time.
+const SCANS: (u32, Duration) = (2, Duration::from_millis(5));
 
 /// Whether a host knows a directory now.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,6 +85,10 @@ pub struct Names {
     some: AtomicBool,
     st: Mutex<State>,
     requests: Mutex<VecDeque<Request>>,
+    /// Replies that wait until their hosts were sent what they will probably ask for next.
+    held: Mutex<HashMap<Tid, Reply>>,
+    /// How many requests for attributes followed each other quickly, and when the last came.
+    scan: Mutex<(u32, Option<Instant>)>,
     /// Readable when there are requests; made with the thread that serves them.
     wake: OnceLock<OwnedFd>,
 }
@@ -83,6 +100,8 @@ struct State {
     /// By the number of their watch: one directory may have several paths.
     known: HashMap<i32, Known>,
     files: Files,
+    /// No file is leased before.
+    none_before: Option<Instant>,
     /// Paths of directories that cannot be known, and until when that is not tried again.
     refused: HashMap<Vec<u8>, Instant>,
 }
@@ -94,6 +113,8 @@ struct Known {
     until: Instant,
     /// How often a host asked for the attributes of a file in it.
     asked: u32,
+    /// Its regular files by name, once they are needed.
+    files: Option<Vec<Vec<u8>>>,
     /// Names of which it was told, or which it will not be.
     told: HashSet<Vec<u8>>,
 }
@@ -104,6 +125,8 @@ impl Default for Names {
             some: AtomicBool::new(false),
             st: Mutex::default(),
             requests: Mutex::default(),
+            held: Mutex::default(),
+            scan: Mutex::default(),
             wake: OnceLock::new(),
         }
     }
@@ -118,14 +141,40 @@ impl Names {
         }
     }
 
-    pub fn request(&self, r: Request) {
-        let Some(wake) = self.wake.get() else { return };
+    /// Whether a program that asks for attributes now will probably ask for those of the next file as soon as it has the
+    /// answer: then the answer should wait until its host knows them.
+    pub fn scans(&self, now: Instant) -> bool {
+        let mut scan = lock(&self.scan);
+        let quick = scan.1.is_some_and(|last| now - last < SCANS.1);
+        scan.0 = if quick { scan.0.saturating_add(1) } else { 1 };
+        scan.1 = Some(now);
+        scan.0 >= SCANS.0
+    }
+
+    /// `reply`: that of the thread that the request names. Returns whether it will be sent.
+    pub fn request(&self, mut r: Request, reply: Option<(Tid, Reply)>) -> bool {
+        let Some(wake) = self.wake.get() else {
+            return false;
+        };
         let mut all = lock(&self.requests);
         // One that is dropped is made again by the next call.
-        if all.len() < REQUESTS_MAX {
-            all.push_back(r);
-            drop(all);
-            tsys::poke(wake.as_raw_fd());
+        if all.len() >= REQUESTS_MAX {
+            return false;
+        }
+        r.held = reply.as_ref().map(|(tid, _)| *tid);
+        let holds = r.held.is_some();
+        lock(&self.held).extend(reply);
+        all.push_back(r);
+        drop(all);
+        tsys::poke(wake.as_raw_fd());
+        holds
+    }
+
+    /// Sends a reply that is held for this thread.
+    pub fn let_go(&self, tid: Tid) {
+        let reply = lock(&self.held).remove(&tid);
+        if let Some(send) = reply {
+            send();
         }
     }
 
@@ -247,6 +296,7 @@ impl Names {
             bytes,
             until: Instant::now(),
             asked: 0,
+            files: None,
             told: HashSet::new(),
         });
         k.paths.push(path.to_vec());
@@ -254,18 +304,27 @@ impl Names {
         Learned::Yes
     }
 
-    /// Which files of a known directory the host is to be told of, since it asked for `name`: that one; at the second time
-    /// all of them. `None`: the directory is not known any more.
+    /// Which files of a known directory the host is to be told of, since it asked for `name`: with each request more of
+    /// those that follow it in the order of their names, as a reader's window grows. `None`: the directory is not known any
+    /// more.
     pub fn wanted_files(&self, path: &[u8], name: &[u8]) -> Option<Vec<Vec<u8>>> {
         let mut st = lock(&self.st);
         let k = st.at(path)?;
         k.asked += 1;
         let mut names = vec![name.to_vec()];
-        if k.asked == 2 {
-            names.extend(k.directory.files(FILES_OF_ONE_MAX));
+        if k.asked > 1 {
+            let more = FIRST << (2 * (k.asked - 2)).min(16);
+            let all = k.files.get_or_insert_with(|| {
+                let mut all = k.directory.files();
+                all.sort_unstable();
+                all
+            });
+            let after = all.partition_point(|n| n.as_slice() <= name);
+            let next = all[after..].iter().chain(&all[..after]);
+            let new = next.filter(|n| !k.told.contains(*n)).cloned();
+            names.extend(new.take((more as usize).min(FILES_OF_ONE_MAX)));
         }
         names.retain(|n| !k.told.contains(n));
-        names.dedup();
         Some(names)
     }
 
@@ -281,6 +340,9 @@ impl Names {
             // Others send messages between.
             let mut st = lock(&self.st);
             let st = &mut *st;
+            if st.none_before.is_some_and(|t| Instant::now() < t) {
+                return None;
+            }
             let k = st
                 .known
                 .values_mut()
@@ -308,8 +370,10 @@ impl Names {
         self.end_files(tell, |files, inotify| files.wanted(inotify, fd));
     }
 
-    /// A call is about to be made that would see the leases.
+    /// A call is about to be made that would see the leases, or a process has come home that may make one: none is taken
+    /// for a while.
     pub fn give_all_back(&self, tell: impl FnOnce(Forgotten)) {
+        lock(&self.st).none_before = Some(Instant::now() + NO_LEASES);
         self.end_files(tell, Files::all);
     }
 

@@ -12,4 +12,4 @@ mod sys;
 
 pub(crate) use attributes::is_seen_read;
 pub(crate) use directory::{Directory, open};
-pub(crate) use known::{Forgotten, Learned, Names, Request, Told};
+pub(crate) use known::{Forgotten, Learned, Names, Reply, Request, Told};
