@@ -127,7 +127,7 @@ fn checked_call(body: &[u8]) -> Result<Call, WireError> {
 }
 
 fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
-    if c.flags & NAMES != 0 && link.names.unserved() {
+    if c.flags & NAMES != 0 && link.names.requests.unserved() {
         let (keep, link) = (keep.clone(), link.clone());
         spawn::soon("names", move || names::serve(&keep, &link));
     }

@@ -37,10 +37,10 @@ pub fn serve(keep: &Keep, link: &Arc<HostLink>) {
         };
         link.names.wait(limit);
         link.names.look(Instant::now(), |f| link.forget_names(f));
-        while let Some(r) = link.names.next_request() {
+        while let Some(r) = link.names.requests.next() {
             let _ = walk(keep, link, &r);
             if let Some(tid) = r.held {
-                link.names.let_go(tid);
+                link.names.requests.let_go(tid);
             }
         }
     }

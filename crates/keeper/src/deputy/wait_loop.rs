@@ -340,7 +340,7 @@ impl Deputy {
         let (link, tid) = (self.link(), self.tid);
         let attributes = asks_attributes(nr);
         let breaking = self.common.breaking.load(Ordering::Acquire);
-        let holds = attributes && !breaking && link.names.scans(Instant::now());
+        let holds = attributes && !breaking && link.names.requests.scans(Instant::now());
         let reply = holds.then(|| {
             let (link, outs) = (link.clone(), outs.to_vec());
             let send: Reply = Box::new(move || link.reply(tid, seq, ret, &outs));
@@ -353,9 +353,9 @@ impl Deputy {
             attributes,
             held: None,
         };
-        let held = link.names.request(r, reply);
+        let held = link.names.requests.request(r, reply);
         if held && self.common.breaking.load(Ordering::SeqCst) {
-            link.names.let_go(tid);
+            link.names.requests.let_go(tid);
         }
         held
     }

@@ -2,15 +2,14 @@
 
 use super::directory::Directory;
 use super::files::{Files, Wanted};
+use super::requests::Requests;
 use super::sys;
 use crate::sync::lock;
-use armento_model::{Pid, Tid};
-use armento_tracee::sys as tsys;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Directories that a host knows at once. Each costs a system call at every message to it.
@@ -24,9 +23,6 @@ const REFUSED_FOR: Duration = Duration::from_secs(10);
 const REFUSED_MAX: usize = 1024;
 /// How long no file is leased after a call that would see it: by then it has been made.
 const NO_LEASES: Duration = Duration::from_secs(1);
-/// Requests that wait; more are dropped, and made again by the next call.
-const REQUESTS_MAX: usize = 64;
-
 /// Files of one directory of which a host is told with one that it asks for, because it may ask for them next: first so
 /// many, then four times as many with each request …
 const FIRST: u32 = 16;
@@ -37,24 +33,6 @@ const FILES_AT_ONCE: usize = 32;
 
 /// struct inotify_event: watch i32, mask u32, cookie u32, length u32, name. KERNEL: inotify(7).
 const EVENT: usize = 16;
-
-/// A program asked for a name that was missing, or was no link: its host may want to know the directories on the way.
-pub struct Request {
-    pub pid: Pid,
-    /// The call's number.
-    pub seq: u32,
-    pub path: Vec<u8>,
-    /// It asked for the attributes of what is there.
-    pub attributes: bool,
-    /// The thread that called, if its reply is held until its host was sent what this asks for.
-    pub held: Option<Tid>,
-}
-
-/// Sends a reply.
-pub type Reply = Box<dyn FnOnce() + Send>;
-
-/// A program that asks for the attributes of one file after the other: so many within this time.
-const SCANS: (u32, Duration) = (2, Duration::from_millis(5));
 
 /// Whether a host knows a directory now.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,17 +58,12 @@ pub enum Forgotten {
 /// A name in a known directory, and what statx(2) says of it; nothing if that is not told.
 pub type Told = (Vec<u8>, Vec<u8>);
 
+#[derive(Default)]
 pub struct Names {
     /// The host knows some directory.
     some: AtomicBool,
     st: Mutex<State>,
-    requests: Mutex<VecDeque<Request>>,
-    /// Replies that wait until their hosts were sent what they will probably ask for next.
-    held: Mutex<HashMap<Tid, Reply>>,
-    /// How many requests for attributes followed each other quickly, and when the last came.
-    scan: Mutex<(u32, Option<Instant>)>,
-    /// Readable when there are requests; made with the thread that serves them.
-    wake: OnceLock<OwnedFd>,
+    pub requests: Requests,
 }
 
 #[derive(Default)]
@@ -119,82 +92,14 @@ struct Known {
     told: HashSet<Vec<u8>>,
 }
 
-impl Default for Names {
-    fn default() -> Self {
-        Names {
-            some: AtomicBool::new(false),
-            st: Mutex::default(),
-            requests: Mutex::default(),
-            held: Mutex::default(),
-            scan: Mutex::default(),
-            wake: OnceLock::new(),
-        }
-    }
-}
-
 impl Names {
-    /// Whether the caller is to start the thread that serves requests: once.
-    pub fn unserved(&self) -> bool {
-        match self.wake.get() {
-            Some(_) => false,
-            None => tsys::eventfd().is_ok_and(|fd| self.wake.set(fd).is_ok()),
-        }
-    }
-
-    /// Whether a program that asks for attributes now will probably ask for those of the next file as soon as it has the
-    /// answer: then the answer should wait until its host knows them.
-    pub fn scans(&self, now: Instant) -> bool {
-        let mut scan = lock(&self.scan);
-        let quick = scan.1.is_some_and(|last| now - last < SCANS.1);
-        scan.0 = if quick { scan.0.saturating_add(1) } else { 1 };
-        scan.1 = Some(now);
-        scan.0 >= SCANS.0
-    }
-
-    /// `reply`: that of the thread that the request names. Returns whether it will be sent.
-    pub fn request(&self, mut r: Request, reply: Option<(Tid, Reply)>) -> bool {
-        let Some(wake) = self.wake.get() else {
-            return false;
-        };
-        let mut all = lock(&self.requests);
-        // One that is dropped is made again by the next call.
-        if all.len() >= REQUESTS_MAX {
-            return false;
-        }
-        r.held = reply.as_ref().map(|(tid, _)| *tid);
-        let holds = r.held.is_some();
-        lock(&self.held).extend(reply);
-        all.push_back(r);
-        drop(all);
-        tsys::poke(wake.as_raw_fd());
-        holds
-    }
-
-    /// Sends a reply that is held for this thread.
-    pub fn let_go(&self, tid: Tid) {
-        let reply = lock(&self.held).remove(&tid);
-        if let Some(send) = reply {
-            send();
-        }
-    }
-
-    pub fn next_request(&self) -> Option<Request> {
-        lock(&self.requests).pop_front()
-    }
-
     /// Waits for a request or for a change in a known directory, at most so long.
     pub fn wait(&self, limit: Duration) {
         let inotify = lock(&self.st)
             .inotify
             .as_ref()
             .and_then(|i| i.try_clone().ok());
-        let Some(wake) = self.wake.get() else { return };
-        let mut fds = vec![wake.as_raw_fd()];
-        fds.extend(inotify.as_ref().map(AsRawFd::as_raw_fd));
-        let ready = tsys::poll_in(&fds, limit.as_millis() as i32);
-        if ready.first() == Some(&true) {
-            tsys::drain(wake.as_raw_fd());
-        }
+        self.requests.wait(inotify.as_ref(), limit);
     }
 
     pub fn knows_some(&self) -> bool {

@@ -8,8 +8,10 @@ mod attributes;
 mod directory;
 mod files;
 mod known;
+mod requests;
 mod sys;
 
 pub(crate) use attributes::is_seen_read;
 pub(crate) use directory::{Directory, open};
-pub(crate) use known::{Forgotten, Learned, Names, Reply, Request, Told};
+pub(crate) use known::{Forgotten, Learned, Names, Told};
+pub(crate) use requests::{Reply, Request};
