@@ -135,7 +135,7 @@ pub fn end_wanted_attributes(keep: &Keep, fd: Option<RawFd>) {
 }
 
 /// Before a call that our leases would be seen by: an open for writing that does not wait for them, and a lease of the
-/// program's own. KERNEL: fcntl(2), F_SETLEASE.
+/// program's own. And before one that watches: it would see what we close. KERNEL: fcntl(2), F_SETLEASE.
 pub fn end_seen_leases(keep: &Keep, nr: i64, args: &[u64; 6]) {
     let hurries = |flags: u64| {
         let flags = flags as i32;
@@ -148,8 +148,13 @@ pub fn end_seen_leases(keep: &Keep, nr: i64, args: &[u64; 6]) {
         libc::SYS_fcntl => args[1] as i32 == libc::F_SETLEASE,
         _ => false,
     };
+    let watches = [libc::SYS_inotify_add_watch, libc::SYS_fanotify_mark].contains(&nr);
     if sees {
         end_leases_of_attributes(keep);
+    } else if watches {
+        for link in keep.hosts.all() {
+            link.names.close_all(|f| link.forget_names(f));
+        }
     }
 }
 

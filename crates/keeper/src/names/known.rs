@@ -73,7 +73,7 @@ struct State {
     /// By the number of their watch: one directory may have several paths.
     known: HashMap<i32, Known>,
     files: Files,
-    /// No file is leased before.
+    /// Nothing is opened before.
     none_before: Option<Instant>,
     /// Paths of directories that cannot be known, and until when that is not tried again.
     refused: HashMap<Vec<u8>, Instant>,
@@ -160,7 +160,8 @@ impl Names {
         forget: impl FnOnce(Forgotten),
     ) -> Learned {
         let mut st = lock(&self.st);
-        if st.known.len() >= KNOWN_MAX {
+        let barred = st.none_before.is_some_and(|t| Instant::now() < t);
+        if barred || st.known.len() >= KNOWN_MAX {
             return Learned::Later;
         }
         if st.prepare().is_none() {
@@ -183,18 +184,8 @@ impl Names {
             return Learned::No;
         };
         let own = d.attributes();
-        // Renamed since it was opened, it would be known by a path at which another one may lie.
-        st.known.values().for_each(|k| k.directory.settle());
-        if let Some(forgotten) = st.forgotten() {
-            forget(forgotten);
-            if !st.known.contains_key(&wd) {
-                st.unwatch(wd);
-            }
-            self.some.store(!st.known.is_empty(), Ordering::SeqCst);
-            return Learned::Later;
-        }
         let bytes = names.len();
-        tell(&d, names, own);
+        // Among the known ones before the events are taken: one of them may be its own.
         let k = st.known.entry(wd).or_insert_with(|| Known {
             directory: d,
             paths: Vec::new(),
@@ -206,6 +197,17 @@ impl Names {
         });
         k.paths.push(path.to_vec());
         k.until = Instant::now() + KNOWN_FOR;
+        // Renamed since it was opened, it would be known by a path at which another one may lie.
+        st.known.values().for_each(|k| k.directory.settle());
+        if let Some(forgotten) = st.forgotten() {
+            forget(forgotten);
+            st.untold(wd, path);
+            self.some.store(!st.known.is_empty(), Ordering::SeqCst);
+            return Learned::Later;
+        }
+        if let Some(k) = st.known.get(&wd) {
+            tell(&k.directory, names, own);
+        }
         Learned::Yes
     }
 
@@ -282,6 +284,16 @@ impl Names {
         self.end_files(tell, Files::all);
     }
 
+    /// A program is about to watch something: it would see what is open here being closed. Nothing is opened for a while.
+    pub fn close_all(&self, tell: impl FnOnce(Forgotten)) {
+        let mut st = lock(&self.st);
+        st.none_before = Some(Instant::now() + NO_LEASES);
+        if let Some(forgotten) = st.forget_all() {
+            tell(forgotten);
+        }
+        self.some.store(false, Ordering::SeqCst);
+    }
+
     fn end_files(
         &self,
         tell: impl FnOnce(Forgotten),
@@ -313,6 +325,17 @@ impl State {
     fn at(&mut self, path: &[u8]) -> Option<&mut Known> {
         let mut all = self.known.values_mut();
         all.find(|k| k.paths.iter().any(|p| p == path))
+    }
+
+    /// The host was not told of a directory by this path after all.
+    fn untold(&mut self, wd: i32, path: &[u8]) {
+        if let Some(k) = self.known.get_mut(&wd) {
+            k.paths.retain(|p| p != path);
+            if k.paths.is_empty() {
+                self.known.remove(&wd);
+                self.unwatch(wd);
+            }
+        }
     }
 
     /// The host will ask for these files again, if it wants to.
@@ -530,7 +553,7 @@ mod tests {
         );
         assert_eq!(learned, Learned::Later);
         let parent = dir.as_os_str().as_bytes().to_vec();
-        let (below, files) = (vec![parent], Vec::new());
+        let (below, files) = (vec![parent, path.to_vec()], Vec::new());
         assert_eq!(forgotten, Some(Forgotten::Some { below, files }));
         assert!(!n.knows_some());
         std::fs::remove_dir_all(dir).expect("removed");
