@@ -73,7 +73,9 @@ struct State {
     /// By the number of their watch: one directory may have several paths.
     known: HashMap<i32, Known>,
     files: Files,
-    /// Nothing is opened before.
+    /// No directory is opened before.
+    unopened_before: Option<Instant>,
+    /// No file is leased before.
     none_before: Option<Instant>,
     /// Paths of directories that cannot be known, and until when that is not tried again.
     refused: HashMap<Vec<u8>, Instant>,
@@ -160,7 +162,7 @@ impl Names {
         forget: impl FnOnce(Forgotten),
     ) -> Learned {
         let mut st = lock(&self.st);
-        let barred = st.none_before.is_some_and(|t| Instant::now() < t);
+        let barred = st.unopened_before.is_some_and(|t| Instant::now() < t);
         if barred || st.known.len() >= KNOWN_MAX {
             return Learned::Later;
         }
@@ -287,7 +289,8 @@ impl Names {
     /// A program is about to watch something: it would see what is open here being closed. Nothing is opened for a while.
     pub fn close_all(&self, tell: impl FnOnce(Forgotten)) {
         let mut st = lock(&self.st);
-        st.none_before = Some(Instant::now() + NO_LEASES);
+        let until = Some(Instant::now() + NO_LEASES);
+        (st.none_before, st.unopened_before) = (until, until);
         if let Some(forgotten) = st.forget_all() {
             tell(forgotten);
         }
