@@ -2,7 +2,7 @@
 
 use crate::{DEMAND_FULL, Node, Policy, Proc, View};
 use armento_gossip::{CpuSet, STANDARD_SPEED};
-use armento_model::{Hint, NodeName, Pid};
+use armento_model::{NodeName, Pid};
 use std::collections::HashMap;
 
 /// Memory of a host and its supervision, without the body's own pages.
@@ -199,14 +199,6 @@ pub(crate) fn can_run(view: &View, node: &Node, needs: Option<&CpuSet>) -> bool 
         || needs
             .or(home)
             .is_none_or(|needed| node.entry.cpu.covers(needed))
-}
-
-/// Thousandths of its time that a body spends on forwarded calls.
-pub(crate) fn forward_permille(proc: &Proc, policy: &Policy) -> u64 {
-    if proc.hint == Some(Hint::Cpu) {
-        return 0;
-    }
-    proc.forwarded_per_s * policy.forward_us / 1000
 }
 
 impl View {

@@ -2,6 +2,7 @@
 
 use crate::cost::{Slot, need_kib, price_ms, slots, takes_in};
 use crate::eligible::{belongs_home, bound, grounds, order, suits};
+use crate::loss::{Losses, slowed};
 use crate::{Cause, DEMAND_FULL, Move, Policy, Proc, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid};
@@ -12,6 +13,15 @@ use std::collections::{HashMap, HashSet};
 pub(crate) const DEMAND_MIN: u64 = DEMAND_FULL / 2;
 /// Limit of processes examined on one node, those with most CPU time: more than may be moving at once.
 const CROWD_MAX: usize = 1024;
+
+/// A process leaves a core or its files only for a place where it gets on this much faster, percent: less would hardly
+/// repay the move, is within measurement noise, and lets no process go to and fro.
+pub(crate) const WORTH_PERCENT: i64 = 115;
+/// Expected remaining time of a process about which little is known.
+pub(crate) const REMAINS_MS_MIN: u64 = 1000;
+/// A process that loses no more than this by a move need not gain by it itself, microseconds for a second of CPU time: a
+/// tenth. An idle core and equal progress are worth that.
+const LOSS_SMALL_US: u64 = 100_000;
 
 /// One node with this home's processes that compute there.
 pub(crate) struct PlannedNode<'a> {
@@ -60,6 +70,7 @@ pub(crate) struct Plan<'a> {
     pub policy: &'a Policy,
     pub nodes: Vec<PlannedNode<'a>>,
     pub chosen: Vec<Move>,
+    losses: Losses<'a>,
 }
 
 impl<'a> Plan<'a> {
@@ -92,7 +103,10 @@ impl<'a> Plan<'a> {
                 |planned: &mut PlannedNode| planned.overhead = view.overhead_at(planned.name());
             nodes.iter_mut().for_each(overhead);
         }
+        let home = nodes.iter().find(|planned| *planned.name() == view.me);
+        let home_cost = home.map_or(10_000, |home| home.slot.cost_with(0));
         Plan {
+            losses: Losses::new(view, policy, home_cost),
             nodes,
             view,
             policy,
@@ -114,6 +128,29 @@ impl<'a> Plan<'a> {
         price_ms(proc, self.nodes[to].name(), &self.view.me, self.policy)
     }
 
+    /// What `proc` loses to files at node `at`: [`Losses::us`].
+    pub fn loss_us(&self, proc: &Proc, at: usize) -> u64 {
+        self.losses.us(proc, self.nodes[at].slot.node)
+    }
+
+    /// How fast `proc` gets on at node `at` when the work there is `work`, with what it loses to files: thousandths of
+    /// a standard core.
+    pub fn progress(&self, proc: &Proc, at: usize, work: u64) -> i64 {
+        slowed(self.nodes[at].rate(work), self.loss_us(proc, at))
+    }
+
+    /// Whether a move takes `proc` no further from its files, or is worth that for the process itself.
+    pub fn bears(&self, proc: &Proc, from: usize, to: usize) -> bool {
+        if proc.files.is_none()
+            || self.loss_us(proc, to) <= self.loss_us(proc, from) + LOSS_SMALL_US
+        {
+            return true;
+        }
+        let now = self.progress(proc, from, self.nodes[from].steady());
+        let then = self.progress(proc, to, self.nodes[to].slot.work + proc.demand);
+        then * 100 > now * WORTH_PERCENT
+    }
+
     /// Whether `proc` may go to `to` at all.
     pub fn fits(&self, proc: &Proc, to: usize) -> bool {
         let slot = &self.nodes[to].slot;
@@ -129,10 +166,11 @@ impl<'a> Plan<'a> {
             source.slot.rate_of(work(source)),
             target.slot.rate_of(work(target) + proc.demand),
         );
+        let losses = (self.loss_us(proc, from), self.loss_us(proc, to));
         let chosen = order(
             proc,
             target.slot.node,
-            grounds(cause, rates, proc, self.price_ms(proc, to)),
+            grounds(cause, rates, losses, proc, self.price_ms(proc, to)),
         );
         self.chosen.push(chosen);
         let source = &mut self.nodes[from];
@@ -153,4 +191,10 @@ fn first_of(mut crowd: Vec<&Proc>) -> Vec<&Proc> {
         crowd.sort_by_key(|p| p.pid);
     }
     crowd
+}
+
+/// Whether the remaining time becomes so much shorter there that the move is repaid.
+pub(crate) fn pays(now: i64, then: i64, price_ms: i64, remains_ms: i64) -> bool {
+    // remains / now against price + remains / then, in units of the present rate.
+    then > now && remains_ms * (then - now) > price_ms * then
 }

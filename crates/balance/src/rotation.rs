@@ -135,7 +135,8 @@ fn swap<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change
         .min_by_key(|p| (p.lag_ms, p.pid))?;
     let gap = behind.lag_ms - ahead.lag_ms;
     let worth = is_worth(plan, gap, mean, behind);
-    (worth && plan.fits(behind, to) && plan.fits(ahead, from)).then(|| Change {
+    let bears = || plan.bears(behind, from, to) && plan.bears(ahead, to, from);
+    (worth && bears() && plan.fits(behind, to) && plan.fits(ahead, from)).then(|| Change {
         moves: vec![(behind, from, to), (ahead, to, from)],
         gain: gap * (rate(plan, to) - rate(plan, from)),
         price_ms: plan.price_ms(behind, to) + plan.price_ms(ahead, from),
@@ -164,7 +165,7 @@ fn hop<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change<
     let behind = source.free.iter().filter(|p| p.pid != one.pid);
     let behind = *behind.max_by_key(|p| p.lag_ms)?;
     let worth = risen > 0 && is_worth(plan, gain / risen, mean, behind);
-    (worth && plan.fits(one, to)).then(|| Change {
+    (worth && plan.bears(one, from, to) && plan.fits(one, to)).then(|| Change {
         moves: vec![(one, from, to)],
         gain,
         price_ms: plan.price_ms(one, to),
