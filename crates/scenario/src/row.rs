@@ -2,6 +2,7 @@
 
 use crate::Plan;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The outcome of one run.
@@ -11,6 +12,8 @@ pub struct Played {
     pub ends_s: Vec<f64>,
     /// Jobs that never ended: killed, or not within the scenario's time limit.
     pub lost: usize,
+    /// When the last copy of each home ended, from the start of the first job; of homes that copied all.
+    pub copies_s: BTreeMap<usize, f64>,
     pub moves: u64,
     /// CPU time beyond the jobs' own work, seconds of a whole processor, where it is known.
     pub beside_s: Option<f64>,
@@ -39,6 +42,9 @@ pub struct Row {
     pub lost: usize,
     /// CPU time of all nodes beyond the jobs' own work, percent of it.
     pub beside_percent: Option<f64>,
+    /// When the last copy of each node ended, by the node's number from 1, where nodes copy files.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub copies_s: BTreeMap<usize, f64>,
 }
 
 impl Row {
@@ -64,6 +70,7 @@ impl Row {
             moves: played.moves,
             lost: played.lost,
             beside_percent: played.beside_s.map(|s| s / work_s * 100.0),
+            copies_s: played.copies_s.iter().map(|(n, s)| (n + 1, *s)).collect(),
         }
     }
 }

@@ -1,11 +1,15 @@
 //! A scenario in virtual time.
 
-use crate::{Fault, Job, Prices, Rack, World};
+use crate::{Copying, Fault, Job, Prices, Rack, World};
 use armento_balance::Policy;
 use armento_scenario::{Event, Plan, Played, What};
+use std::collections::BTreeMap;
 
 /// Nodes have received each other's load by then, as those of a lab have before jobs start.
 const BEGIN_US: u64 = 20_000_000;
+
+/// Guests of at most this weight count as yielding to all programs of the node, which have 100 each.
+const YIELDS_MAX: u64 = 10;
 
 /// The same plan, policy, prices and seed give the same outcome. A job that does not end within the plan's longest time
 /// has no end.
@@ -16,7 +20,16 @@ pub fn play(plan: &Plan, policy: &Policy, prices: Prices, seed: u64) -> Played {
         mem_kib: n.mem_mib << 10,
     };
     let racks: Vec<Rack> = plan.nodes.iter().map(rack).collect();
-    let mut world = World::new(&racks, policy.clone(), prices, seed);
+    let policy = Policy {
+        link_mbit: plan.link_mbit,
+        ..policy.clone()
+    };
+    let yields = |weight| weight <= YIELDS_MAX;
+    let prices = Prices {
+        guests_yield: plan.guest_cpu_weight.is_some_and(yields),
+        ..prices
+    };
+    let mut world = World::new(&racks, policy, prices, seed);
     for b in &plan.background {
         match (b.from_s, b.to_s) {
             (0.0, None) => world.background(b.node, b.tasks as u64),
@@ -46,13 +59,29 @@ pub fn play(plan: &Plan, policy: &Policy, prices: Prices, seed: u64) -> Played {
             work_ns: (j.work_s * 1e9) as u64,
             rss_kib: j.mem_mib << 10,
             placed: true,
+            copy: j.copy.map(|c| Copying {
+                bytes: c.mib << 20,
+                wait_us: us(c.wait_s),
+            }),
         });
     }
     let out = world.run(BEGIN_US + us(plan.cap_s));
     let ends = plan.jobs.iter().zip(&out.took_us);
     let ended = ends.filter(|(_, took)| **took != u64::MAX);
     let ends_s: Vec<f64> = ended.map(|(j, took)| j.at_s + *took as f64 / 1e6).collect();
+    let mut copies_s: BTreeMap<usize, f64> = BTreeMap::new();
+    let copies = plan.jobs.iter().zip(&out.took_us);
+    for (j, took) in copies.filter(|(j, _)| j.copy.is_some()) {
+        let end = match *took {
+            u64::MAX => f64::INFINITY,
+            took => j.at_s + took as f64 / 1e6,
+        };
+        let last = copies_s.entry(j.home).or_default();
+        *last = last.max(end);
+    }
+    copies_s.retain(|_, end| end.is_finite());
     Played {
+        copies_s,
         lost: plan.jobs.len() - ends_s.len(),
         ends_s,
         moves: out.moves,
