@@ -123,6 +123,7 @@ impl Account {
                 home: habit,
                 others: Vec::new(),
             },
+            back_until: None,
             rates: FileRates::default(),
             computes_permille: 1000,
             locked: seen.locked,
@@ -157,7 +158,7 @@ impl Account {
     pub fn follow(&mut self, seen: &Seen, home: &NodeName, now: Tick) {
         let stale = self.moved.is_some_and(|moved| now.since(moved) < STALE_MS);
         if seen.place != self.proc.place && !stale {
-            self.comes_to(&seen.place, home);
+            self.comes_to(&seen.place, home, now);
             self.proc.arrived = now;
         }
         self.wanting = wanting(seen.busy_percent, seen.threads);
@@ -254,9 +255,10 @@ impl Account {
         self.proc.lag_ms = lag / 1000;
     }
 
-    fn comes_to(&mut self, to: &NodeName, home: &NodeName) {
+    fn comes_to(&mut self, to: &NodeName, home: &NodeName, now: Tick) {
         if to == home && self.proc.place != *home && !self.proc.files.home.is_none() {
             self.remember_ms = (self.remember_ms * 2).min(REMEMBER_MS_MAX);
+            self.proc.back_until = Some(now.plus(self.remember_ms));
         }
         self.proc.place = to.clone();
         let known = &mut self.proc.known;
@@ -269,7 +271,7 @@ impl Account {
 
     /// It arrived at `to`.
     pub fn moved(&mut self, to: &NodeName, home: &NodeName, now: Tick) {
-        self.comes_to(to, home);
+        self.comes_to(to, home, now);
         self.proc.arrived = now;
         self.proc.hold = None;
         self.moved = Some(now);

@@ -52,6 +52,11 @@ pub(crate) struct Slot<'a> {
     speed: u32,
     /// All work there, hundredths.
     pub work: u64,
+    /// … of it, what is not this home's and counts beside this home's processes; and what of that lasted.
+    pub others: u64,
+    pub steady: u64,
+    /// … of it, what comes before this home's processes: programs of the node itself, where guests have a low weight.
+    first: u64,
     /// Ties between equal targets are broken by an order that begins with the home itself, so that the homes do not all
     /// choose the same node.
     pub turn: usize,
@@ -92,7 +97,37 @@ impl Slot<'_> {
 
     /// [`cost`] when the total work is `work`.
     pub fn cost_of(&self, work: u64) -> u64 {
-        cost(self.node.entry.cores, self.speed, work)
+        let cores = u64::from(self.node.entry.cores.max(1));
+        if self.first == 0 {
+            return cost(self.node.entry.cores, self.speed, work);
+        }
+        let (left, ours) = (self.left(), self.beside_first(work));
+        let alone = cost(self.node.entry.cores, self.speed, DEMAND_FULL * cores);
+        alone * ours.max(left) / left
+    }
+
+    /// What programs of the node itself leave of its cores, hundredths; all of them where guests have the same weight.
+    pub fn left(&self) -> u64 {
+        let full = u64::from(self.node.entry.cores.max(1)) * DEMAND_FULL;
+        full.saturating_sub(self.first).max(full / 100)
+    }
+
+    /// What programs of the node itself leave of its cores and nobody uses, where guests have a low weight, hundredths.
+    pub fn gap(&self) -> u64 {
+        match self.first {
+            0 => 0,
+            _ => self.left().saturating_sub(self.beside_first(self.work)),
+        }
+    }
+
+    /// Whether other programs come before this home's processes there.
+    pub fn comes_first(&self) -> bool {
+        self.first > 0
+    }
+
+    /// Of `work` what does not come before this home's processes.
+    pub fn beside_first(&self, work: u64) -> u64 {
+        work.saturating_sub(self.first)
     }
 }
 
@@ -104,12 +139,25 @@ pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
     });
     let mut nodes: Vec<&Node> = view.nodes.iter().collect();
     nodes.sort_by_key(|node| (node.entry.node < view.me, &node.entry.node));
-    let slot = |(turn, node): (usize, &'a Node)| Slot {
-        node,
-        speed: speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy),
-        work: node.others + ours.get(&node.entry.node).copied().unwrap_or(0),
-        turn,
-        flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),
+    // With a low weight guests yield: at home they hardly count, and elsewhere others come first.
+    let yields = |work: u64| work * 100u64.saturating_sub(policy.guest_weight) / 100;
+    let slot = |(turn, node): (usize, &'a Node)| {
+        let home = node.entry.node == view.me;
+        let (lighter, first) = match home {
+            true => (yields(node.guests), 0),
+            false => (0, yields(node.others)),
+        };
+        let others = node.others.saturating_sub(lighter);
+        Slot {
+            node,
+            speed: speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy),
+            work: others + ours.get(&node.entry.node).copied().unwrap_or(0),
+            others,
+            steady: node.steady.saturating_sub(lighter).min(others),
+            first,
+            turn,
+            flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),
+        }
     };
     nodes.into_iter().enumerate().map(slot).collect()
 }

@@ -11,12 +11,16 @@ use std::collections::{HashMap, HashSet};
 
 /// A process with less demand than this is not worth moving, hundredths.
 pub(crate) const DEMAND_MIN: u64 = DEMAND_FULL / 2;
+/// What a node's own programs must leave of its cores so that it is used like an idle core, hundredths.
+const GAP_MIN: u64 = 40;
 /// Limit of processes examined on one node, those with most CPU time: more than may be moving at once.
 const CROWD_MAX: usize = 1024;
 
 /// A process leaves a core or its files only for a place where it gets on this much faster, percent: less would hardly
 /// repay the move, is within measurement noise, and lets no process go to and fro.
 pub(crate) const WORTH_PERCENT: i64 = 115;
+/// … and if it has come back to its files lately: the load of others goes up and down, and it would go with it.
+const BACK_PERCENT: i64 = 200;
 /// Expected remaining time of a process about which little is known.
 pub(crate) const REMAINS_MS_MIN: u64 = 1000;
 /// A process that loses no more than this by a move need not gain by it itself, microseconds for a second of CPU time: a
@@ -50,18 +54,22 @@ impl PlannedNode<'_> {
 
     /// Work there; of other homes' work only what lasted some seconds: a short load does not drive processes out.
     pub fn steady(&self) -> u64 {
-        let node = self.slot.node;
-        self.slot.work - node.others + node.steady
+        self.slot.work - self.slot.others + self.slot.steady
     }
 
-    /// Whether several processes share a core.
+    /// Whether several processes share a core. What a node's own programs leave of one is no worse for the only one that
+    /// uses it: it went there for that.
     pub fn is_crowded(&self) -> bool {
-        self.steady() > self.full()
+        match self.slot.comes_first() {
+            true => self.slot.beside_first(self.steady()) > self.slot.left().max(DEMAND_MIN * 3),
+            false => self.steady() > self.full(),
+        }
     }
 
-    /// Whether a core is free for `demand`.
+    /// Whether a core is free for `demand`; where the node's own programs come before guests, also whether they leave a
+    /// good part of one.
     pub fn has_core(&self, demand: u64) -> bool {
-        self.slot.work + demand <= self.full()
+        self.slot.work + demand <= self.full() || self.slot.gap() >= GAP_MIN
     }
 }
 
@@ -71,6 +79,7 @@ pub(crate) struct Plan<'a> {
     pub nodes: Vec<PlannedNode<'a>>,
     pub chosen: Vec<Move>,
     losses: Losses<'a>,
+    now: Tick,
 }
 
 impl<'a> Plan<'a> {
@@ -107,6 +116,7 @@ impl<'a> Plan<'a> {
         let home_cost = home.map_or(10_000, |home| home.slot.cost_with(0));
         Plan {
             losses: Losses::new(view, policy, home_cost),
+            now,
             nodes,
             view,
             policy,
@@ -148,7 +158,9 @@ impl<'a> Plan<'a> {
         }
         let now = self.progress(proc, from, self.nodes[from].steady());
         let then = self.progress(proc, to, self.nodes[to].slot.work + proc.demand);
-        then * 100 > now * WORTH_PERCENT
+        let is_back = proc.back_until.is_some_and(|until| self.now < until);
+        let worth = if is_back { BACK_PERCENT } else { WORTH_PERCENT };
+        then * 100 > now * worth
     }
 
     /// Whether `proc` may go to `to` at all.

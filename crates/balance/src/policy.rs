@@ -76,6 +76,8 @@ pub struct Policy {
     pub link_mbit: u64,
     /// `mosix`: a process that would lose more than this to forwarding stays home, thousandths of its time.
     pub forward_permille_max: u64,
+    /// Weight of a guest where a process of the node itself has 100, on all nodes: at most 100.
+    pub guest_weight: u64,
     /// The cost of a move for both ends, microseconds of a standard core, and the additional cost of each MiB of
     /// memory.
     pub move_us: u64,
@@ -117,6 +119,7 @@ impl Policy {
             post_us: 15,
             link_mbit: 1000,
             forward_permille_max: 500,
+            guest_weight: 100,
             move_us: 6_000,
             move_us_per_mib: 1_000,
             first_us: 14_000,

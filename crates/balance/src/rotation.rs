@@ -203,7 +203,7 @@ pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
         .into_iter()
         .map(|slot| {
             let ours = here.get(slot.name()).copied().unwrap_or(0);
-            let work = slot.node.steady + view.overhead_at(slot.name()) + ours;
+            let work = slot.steady + view.overhead_at(slot.name()) + ours;
             let name = &slot.node.entry.node;
             (name, (slot.rate_of(work) as i64, slot.core_speed()))
         })

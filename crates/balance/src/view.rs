@@ -39,6 +39,8 @@ pub struct Node {
     pub others: u64,
     /// … of it, what lasted some seconds: a short load causes no rotation.
     pub steady: u64,
+    /// … of it, guests, on this home's own node; unknown elsewhere.
+    pub guests: u64,
     /// Memory that this home's processes took there since its last report, KiB.
     pub taken_kib: u64,
     /// … and freed there, KiB.
@@ -63,6 +65,8 @@ pub struct Proc {
     pub arrived: Tick,
     /// What it does with files, smoothed; remembered for a while after it came home.
     pub files: FileUse,
+    /// It came back to its files, and leaves them before this time only for much more of a processor.
+    pub back_until: Option<Tick>,
     /// The same a second, while it is away.
     pub rates: FileRates,
     /// Share of its time in which it computes, thousandths; 1000 until it is known.

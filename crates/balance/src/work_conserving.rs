@@ -6,6 +6,10 @@ use crate::{Cause, Proc};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+/// Where guests have a lower weight than this, a process with a core of its own at home becomes one only where it gets on
+/// this much faster, percent.
+const YIELDS_BELOW: u64 = 50;
+const GUEST_PERCENT: i64 = 200;
 /// Losses to files that fall into the same step count as equal when a process is chosen, microseconds for a second of
 /// CPU time.
 const LOSS_STEP_US: u64 = 100_000;
@@ -96,7 +100,8 @@ fn gains(plan: &Plan, from: usize, to: usize, proc: &Proc) -> bool {
         let asked = plan.progress(proc, to, target.slot.work + asked);
         return asked > now && pays(now, then, price, remains_ms);
     }
-    target.has_core(proc.demand)
-        && then * 100 > now * WORTH_PERCENT
-        && pays(now, then, price, remains_ms)
+    // At home it comes first; a guest that yields may lose its core at any moment.
+    let yields = policy.guest_weight < YIELDS_BELOW && *source.name() == plan.view.me;
+    let worth = if yields { GUEST_PERCENT } else { WORTH_PERCENT };
+    target.has_core(proc.demand) && then * 100 > now * worth && pays(now, then, price, remains_ms)
 }

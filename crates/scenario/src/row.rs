@@ -19,6 +19,24 @@ pub struct Played {
     pub beside_s: Option<f64>,
 }
 
+impl Played {
+    /// Notes the ends of the jobs of `home`, by number: the last of its copies counts, if all of them have ended.
+    pub fn copied(&mut self, plan: &Plan, home: usize, ends: &[(usize, f64)]) {
+        let is_copy = |i: usize| plan.jobs.get(i).is_some_and(|j| j.copy.is_some());
+        let jobs = plan.jobs.iter().filter(|j| j.home == home);
+        let copies = jobs.filter(|j| j.copy.is_some()).count();
+        let ended: Vec<f64> = ends
+            .iter()
+            .filter(|(i, _)| is_copy(*i))
+            .map(|e| e.1)
+            .collect();
+        if copies > 0 && ended.len() == copies {
+            let last = ended.into_iter().fold(0.0, f64::max);
+            self.copies_s.insert(home, last);
+        }
+    }
+}
+
 /// One run as it is printed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {

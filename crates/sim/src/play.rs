@@ -3,7 +3,6 @@
 use crate::{Copying, Fault, Job, Prices, Rack, World};
 use armento_balance::Policy;
 use armento_scenario::{Event, Plan, Played, What};
-use std::collections::BTreeMap;
 
 /// Nodes have received each other's load by then, as those of a lab have before jobs start.
 const BEGIN_US: u64 = 20_000_000;
@@ -22,6 +21,7 @@ pub fn play(plan: &Plan, policy: &Policy, prices: Prices, seed: u64) -> Played {
     let racks: Vec<Rack> = plan.nodes.iter().map(rack).collect();
     let policy = Policy {
         link_mbit: plan.link_mbit,
+        guest_weight: plan.guest_cpu_weight.unwrap_or(100).min(100),
         ..policy.clone()
     };
     let yields = |weight| weight <= YIELDS_MAX;
@@ -69,24 +69,22 @@ pub fn play(plan: &Plan, policy: &Policy, prices: Prices, seed: u64) -> Played {
     let ends = plan.jobs.iter().zip(&out.took_us);
     let ended = ends.filter(|(_, took)| **took != u64::MAX);
     let ends_s: Vec<f64> = ended.map(|(j, took)| j.at_s + *took as f64 / 1e6).collect();
-    let mut copies_s: BTreeMap<usize, f64> = BTreeMap::new();
-    let copies = plan.jobs.iter().zip(&out.took_us);
-    for (j, took) in copies.filter(|(j, _)| j.copy.is_some()) {
-        let end = match *took {
-            u64::MAX => f64::INFINITY,
-            took => j.at_s + took as f64 / 1e6,
-        };
-        let last = copies_s.entry(j.home).or_default();
-        *last = last.max(end);
-    }
-    copies_s.retain(|_, end| end.is_finite());
-    Played {
-        copies_s,
+    let mut played = Played {
         lost: plan.jobs.len() - ends_s.len(),
         ends_s,
         moves: out.moves,
         beside_s: Some(out.moved_ns as f64 / 1e9),
+        ..Played::default()
+    };
+    for home in 0..plan.nodes.len() {
+        let numbered = plan.jobs.iter().zip(&out.took_us).enumerate();
+        let ours = numbered.filter(|(_, (j, took))| j.home == home && **took != u64::MAX);
+        let ends: Vec<(usize, f64)> = ours
+            .map(|(i, (j, took))| (i, j.at_s + *took as f64 / 1e6))
+            .collect();
+        played.copied(plan, home, &ends);
     }
+    played
 }
 
 fn us(s: f64) -> u64 {

@@ -140,12 +140,14 @@ impl Ledger {
             entry.load = self.load();
             let taken_kib = self.expected.iter().map(|e| e.need_kib).sum();
             let others = self.foreign(&entry.node, self.others_here(), now);
+            let guests = self.guests_here().min(others.last());
             return Node {
                 entry,
                 age_ms: 0,
                 open,
                 others: others.last(),
                 steady: others.least(),
+                guests,
                 taken_kib,
                 freed_kib,
                 rtt_us: 0,
@@ -169,6 +171,7 @@ impl Ledger {
             open,
             others: others.last(),
             steady: others.least(),
+            guests: 0,
             taken_kib,
             freed_kib,
             rtt_us,
@@ -184,7 +187,12 @@ impl Ledger {
     }
 
     fn others_here(&self) -> u64 {
+        self.background + self.guests_here()
+    }
+
+    /// Work of guests here and on their way here, hundredths.
+    fn guests_here(&self) -> u64 {
         let guests: u64 = self.visitors.values().map(|visitor| visitor.demand).sum();
-        self.background + guests + self.expected.len() as u64 * DEMAND_FULL
+        guests + self.expected.len() as u64 * DEMAND_FULL
     }
 }

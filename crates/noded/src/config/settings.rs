@@ -209,6 +209,7 @@ impl Config {
         }
         policy.packing_percent = self.packing_percent;
         policy.link_mbit = self.link_mbit;
+        policy.guest_weight = self.guest_weight().unwrap_or(100).min(100);
         policy
     }
 }
