@@ -126,10 +126,9 @@ impl World {
             let now = self.now;
             let progress = &mut self.procs[task].copying;
             let (at_us, runnable_us) = progress.told_us;
-            let past_us = now.saturating_sub(at_us);
-            if past_us > 0 {
-                let ran_us = progress.runnable_us - runnable_us;
-                progress.busy_percent = (ran_us * 100 / past_us).min(100) as u8;
+            let ran_us = progress.runnable_us - runnable_us;
+            if let Some(percent) = (ran_us * 100).checked_div(now.saturating_sub(at_us)) {
+                progress.busy_percent = percent.min(100) as u8;
                 progress.told_us = (now, progress.runnable_us);
             }
         }
