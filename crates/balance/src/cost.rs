@@ -5,6 +5,8 @@ use armento_gossip::{CpuSet, STANDARD_SPEED};
 use armento_model::{NodeName, Pid};
 use std::collections::HashMap;
 
+/// Guests of at most this weight, where the node's own programs have 100 each, do not count beside them.
+const YIELDS_ALL: u64 = 10;
 /// Memory of a host and its supervision, without the body's own pages.
 const HOST_KIB: u64 = 8 * 1024;
 
@@ -140,7 +142,11 @@ pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
     let mut nodes: Vec<&Node> = view.nodes.iter().collect();
     nodes.sort_by_key(|node| (node.entry.node < view.me, &node.entry.node));
     // With a low weight guests yield: at home they hardly count, and elsewhere others come first.
-    let yields = |work: u64| work * 100u64.saturating_sub(policy.guest_weight) / 100;
+    let counts = match policy.guest_weight {
+        ..=YIELDS_ALL => 0,
+        weight => weight.min(100),
+    };
+    let yields = |work: u64| work * (100 - counts) / 100;
     let slot = |(turn, node): (usize, &'a Node)| {
         let home = node.entry.node == view.me;
         let (lighter, first) = match home {

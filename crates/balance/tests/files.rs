@@ -371,3 +371,91 @@ fn price_of_being_away_is_told() {
     view.procs[0].files = FileUse::default();
     assert_eq!(away(&view, &policy, 1), None);
 }
+
+#[test]
+fn what_was_seen_away_is_remembered_at_home_and_by_name() {
+    let mut ledger = Ledger::new(name("n1"));
+    let mut report = |pid: i32, place: &str, now: u64| {
+        let seen = Seen {
+            pid,
+            uid: 1000,
+            place: name(place),
+            cpu_ms: now / 2,
+            rss_kib: 10_000,
+            threads: 1,
+            busy_percent: 100,
+            calls: Counts {
+                waits: now * 2,
+                sent: now * 1000,
+                ..Counts::default()
+            },
+            others: Vec::new(),
+            name: "cp".into(),
+            age_ms: now,
+            locked: false,
+            needs: None,
+            hint: None,
+        };
+        ledger.observe(&[seen], Tick(now));
+        let view = ledger.own_view(None, Users::all(), Tick(now));
+        let files = view.procs[0].files.home;
+        (files, ledger.file_rates(pid), ledger.habit("cp", Tick(now)))
+    };
+    assert!(report(1, "n2", 1000).0.is_none(), "not measured yet");
+    report(1, "n2", 1500);
+    let (files, rates, habit) = report(1, "n2", 2000);
+    // 2000 calls a second, half a second of CPU time in each.
+    assert!((3900..4100).contains(&files.waits), "{files:?}");
+    assert!((1900..2100).contains(&rates.waits), "{rates:?}");
+    assert!((900_000..1_100_000).contains(&rates.sent), "{rates:?}");
+    assert!(habit.waits > 3500, "{habit:?}");
+    // At home it makes no calls to home, and what it did is remembered for a while.
+    let (files, rates, _) = report(1, "n1", 3000);
+    assert!(
+        (3900..4100).contains(&files.waits) && rates.waits == 0,
+        "{files:?}"
+    );
+    assert!(!report(1, "n1", 20_000).0.is_none());
+    assert!(report(1, "n1", 30_000).0.is_none(), "forgotten");
+    // Another program of that name.
+    assert!(report(2, "n1", 40_000).0.waits > 3500);
+    let (.., habit) = report(3, "n1", 700_000);
+    assert!(habit.is_none(), "measured again some time");
+}
+
+#[test]
+fn guests_of_a_low_weight_take_what_is_left() {
+    let low = Policy {
+        guest_weight: 1,
+        ..Policy::default()
+    };
+    let check = |what: &str, policy: &Policy, view: &View, want: &str| {
+        let got = said(&decide(view, policy, NOW));
+        assert_eq!(got, want, "{what}");
+    };
+    let none = FileUse::default();
+    let at_home = |n: i32| (1..=n).map(|pid| proc(pid, "n1", none.clone())).collect();
+    // n2's own program uses a half.
+    let half = two([0, 50], 200, at_home(3));
+    check("equal weight", &Policy::default(), &half, "1:n1>n2 share");
+    check("a half is left", &low, &half, "1:n1>n2 share");
+    let pair = two([0, 50], 200, at_home(2));
+    check("no more than here, but idle", &low, &pair, "1:n1>n2 share");
+    let most = two([0, 90], 200, at_home(2));
+    check("a tenth is left", &low, &most, "");
+    // There it stays: with it home would be shared again.
+    let there = vec![proc(1, "n2", none.clone()), proc(2, "n1", none.clone())];
+    check("it stays there", &low, &two([0, 50], 200, there), "");
+    // Guests at home do not drive a home's own program out.
+    let mut guests = two([100, 0], 200, at_home(1));
+    check("equal weight", &Policy::default(), &guests, "1:n1>n2 share");
+    guests.nodes[0].guests = 100;
+    check("they yield", &low, &guests, "");
+    // A faster node is left by its own programs at any time.
+    let fast = view(
+        vec![node("n1", 500, 0, 0), node("n2", 900, 0, 200)],
+        at_home(1),
+    );
+    check("a faster node", &Policy::default(), &fast, "1:n1>n2 share");
+    check("… where it would be a guest", &low, &fast, "");
+}

@@ -102,12 +102,18 @@ impl fmt::Display for Row {
             0 => String::new(),
             n => format!("; {n} NEVER ENDED"),
         };
+        let ends = self.copies_s.iter();
+        let ends: Vec<String> = ends.map(|(node, s)| format!("n{node} {s:.1}")).collect();
+        let copies = match ends.is_empty() {
+            true => String::new(),
+            false => format!("; copies {} s", ends.join(" ")),
+        };
         let worth = self
             .power
             .map_or(String::new(), |w| format!("worth {w:.2} nodes; "));
         write!(
             f,
-            "{:>4} {:<9} {:>8.2} s, {:.3} of the limit; {worth}mean {:>8.2} s; {:>4} moves; {beside} beside{lost}",
+            "{:>4} {:<9} {:>8.2} s, {:.3} of the limit; {worth}mean {:>8.2} s; {:>4} moves; {beside} beside{copies}{lost}",
             self.jobs, self.policy, self.makespan_s, self.ratio, self.mean_s, self.moves
         )
     }
