@@ -13,6 +13,7 @@
 mod checks;
 mod clock;
 mod copies;
+mod copying;
 mod daemons;
 mod faults;
 mod figures;
@@ -33,11 +34,11 @@ use state::Checks;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use copies::Progress;
+use copying::Progress;
 use slots::Slots;
 use things::{Daemon, Event, Proc};
 
-pub use copies::Copying;
+pub use copying::Copying;
 pub use figures::Ages;
 pub use state::World;
 pub use things::{Fault, Job, Outcome, Prices, Rack, Traffic};

@@ -1,13 +1,11 @@
 //! Processes that copy files of their home: they compute, read and write in turn.
 
+use super::copying::PARTS;
 use super::state::World;
 use super::things::{Chore, Event};
 use crate::machine::TaskId;
-use armento_balance::Counts;
 use std::collections::HashMap;
 
-/// A copy is made in so many parts: computed, then read and written. `armento lab play` divides it alike.
-pub(super) const PARTS: u64 = 100;
 /// Bytes of one read or write of a copying program.
 const BLOCK: u64 = 64 << 10;
 /// Calls of a part that wait for home: files are read ahead, and writes posted.
@@ -17,39 +15,6 @@ const CALL_NS: u64 = 30_000;
 const BYTE_NS: u64 = 1;
 /// Homes are told round trips in farms of up to this size.
 const TOLD_MAX: usize = 256;
-
-/// What a program copies.
-#[derive(Clone, Copy, Debug)]
-pub struct Copying {
-    pub bytes: u64,
-    /// Time that it waits for the storage, in all, microseconds.
-    pub wait_us: u64,
-}
-
-/// How far a copy is.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
-    /// Parts to come after the present one.
-    pub parts_left: u64,
-    /// It waits for the storage or the network.
-    pub waits: bool,
-    pub calls: Counts,
-    /// Time in which it was runnable, up to `at_us`, as last reported, microseconds.
-    runnable_us: u64,
-    at_us: u64,
-    told_us: (u64, u64),
-    pub busy_percent: u8,
-}
-
-impl Progress {
-    pub fn new(copies: bool) -> Progress {
-        Progress {
-            parts_left: if copies { PARTS - 1 } else { 0 },
-            busy_percent: 100,
-            ..Progress::default()
-        }
-    }
-}
 
 impl World {
     /// Its computing has ended: a part of it, or all.

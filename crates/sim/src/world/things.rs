@@ -1,7 +1,7 @@
 //! Objects and events of a world.
 
 use super::clock::Clock;
-use super::copies::{Copying, Progress};
+use super::copying::{Copying, Progress};
 use crate::machine::TaskId;
 use armento_balance::Ledger;
 use armento_gossip::Table;
