@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 /// Guests of at most this weight, where the node's own programs have 100 each, do not count beside them.
 const YIELDS_ALL: u64 = 10;
+/// Less work of others than this does not count as coming first, hundredths: daemons, short commands.
+const FIRST_MIN: u64 = 10;
 /// Memory of a host and its supervision, without the body's own pages.
 const HOST_KIB: u64 = 8 * 1024;
 
@@ -149,17 +151,22 @@ pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
     let yields = |work: u64| work * (100 - counts) / 100;
     let slot = |(turn, node): (usize, &'a Node)| {
         let home = node.entry.node == view.me;
-        let (lighter, first) = match home {
-            true => (yields(node.guests), 0),
-            false => (0, yields(node.others)),
+        let (others, steady, first) = match (home, counts) {
+            (true, _) => {
+                let others = node.others - yields(node.guests).min(node.others);
+                (others, node.steady.min(others), 0)
+            }
+            (false, 100) => (node.others, node.steady, 0),
+            // A program that waits now computes again in a moment.
+            (false, _) if node.mean >= FIRST_MIN => (node.mean, node.mean, yields(node.mean)),
+            (false, _) => (node.others, node.steady, 0),
         };
-        let others = node.others.saturating_sub(lighter);
         Slot {
             node,
             speed: speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy),
             work: others + ours.get(&node.entry.node).copied().unwrap_or(0),
             others,
-            steady: node.steady.saturating_sub(lighter).min(others),
+            steady,
             first,
             turn,
             flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),

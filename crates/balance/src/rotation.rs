@@ -88,7 +88,9 @@ fn best<'a>(plan: &Plan<'a>, left_ms: i64) -> Option<Change<'a>> {
     for &from in &slow {
         for &to in &fast {
             let (low, high) = (rate(plan, from), rate(plan, to));
-            if high * 100 <= low * FASTER_PERCENT {
+            // What other programs leave goes up and down: between two such places turns would follow that.
+            let left_over = |i: usize| plan.nodes[i].slot.comes_first();
+            if high * 100 <= low * FASTER_PERCENT || left_over(from) && left_over(to) {
                 continue;
             }
             for change in [hop(plan, from, to, mean), swap(plan, from, to, mean)] {

@@ -39,6 +39,8 @@ pub struct Node {
     pub others: u64,
     /// … of it, what lasted some seconds: a short load causes no rotation.
     pub steady: u64,
+    /// … and its mean of some seconds: where guests yield, they get what is left of that.
+    pub mean: u64,
     /// … of it, guests, on this home's own node; unknown elsewhere.
     pub guests: u64,
     /// Memory that this home's processes took there since its last report, KiB.

@@ -23,6 +23,7 @@ fn node(text: &str) -> Node {
         open: Users::all(),
         others: 0,
         steady: 0,
+        mean: 0,
         guests: 0,
         taken_kib: 0,
         freed_kib: 0,

@@ -25,6 +25,7 @@ fn node(text: &str, speed_milli: u32, others: u64, rtt_us: u64) -> Node {
         open: Users::all(),
         others,
         steady: others,
+        mean: others,
         guests: 0,
         taken_kib: 0,
         freed_kib: 0,

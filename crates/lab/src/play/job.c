@@ -14,7 +14,7 @@
 /* The same in a copy, whose parts are short. */
 #define SHORT_ROUNDS 500000
 /* A copy is made in so many parts, each computed, then read and written; `armento sim` divides it alike. */
-#define PARTS 100
+#define PARTS 30
 #define BLOCK (64 << 10)
 
 static volatile unsigned long sum = 1;

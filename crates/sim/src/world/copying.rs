@@ -3,7 +3,7 @@
 use armento_balance::Counts;
 
 /// A copy is made in so many parts: computed, then read and written. `armento lab play` divides it alike.
-pub(super) const PARTS: u64 = 100;
+pub(super) const PARTS: u64 = 30;
 /// What a program copies.
 #[derive(Clone, Copy, Debug)]
 pub struct Copying {
