@@ -13,6 +13,9 @@ struct Column {
     base: Option<BTreeMap<usize, f64>>,
 }
 
+/// Stands for the longest of all nodes, of each run.
+const LONGEST: usize = usize::MAX;
+
 /// Empty where nothing was copied.
 pub(crate) fn render(
     rows: &[Row],
@@ -29,14 +32,16 @@ pub(crate) fn render(
     let ends = |policy: &str| -> BTreeMap<usize, f64> {
         let median = |node: usize| {
             let of = rows.iter().filter(|r| r.policy == policy);
-            let mut all: Vec<f64> = of.filter_map(|r| r.copies_s.get(&node).copied()).collect();
+            let end = |r: &Row| match node {
+                LONGEST => r.copies_s.values().copied().reduce(f64::max),
+                node => r.copies_s.get(&node).copied(),
+            };
+            let mut all: Vec<f64> = of.filter_map(end).collect();
             all.sort_by(f64::total_cmp);
             all.get(all.len() / 2).copied()
         };
-        nodes
-            .iter()
-            .filter_map(|n| Some((*n, median(*n)?)))
-            .collect()
+        let all = nodes.iter().chain([&LONGEST]);
+        all.filter_map(|n| Some((*n, median(*n)?))).collect()
     };
     let base = Some(ends(BASE)).filter(|_| policies.contains(&BASE));
     let mut columns: Vec<Column> = policies
@@ -77,6 +82,7 @@ pub(crate) fn render(
         }
         text.push('\n');
     }
+    // The median of the longest is no less than any node's.
     text += "longest";
     for c in &columns {
         let of = |ends: &BTreeMap<usize, f64>| ends.values().copied().reduce(f64::max);
