@@ -8,6 +8,8 @@ mod out;
 
 use crate::account::{Account, UNSEEN_MS_MAX, Visitor, smoothed};
 use crate::cost::{need_kib, price_ms};
+use crate::file_use::Traffic;
+use crate::habits::Habits;
 use crate::load_history::{PAST_MS_MAX, Past};
 use crate::load_totals::Sums;
 use crate::rotation::{power_milli, shares};
@@ -77,6 +79,10 @@ pub struct Ledger {
     /// Oldest first.
     freed: VecDeque<Freed>,
     past: Past,
+    /// What programs do with files of this home, by name.
+    habits: Habits,
+    /// Round trips to other nodes, microseconds.
+    rtts_us: HashMap<NodeName, u64>,
     /// Work of other homes at each node, as far as it is certain.
     others: HashMap<NodeName, Steady>,
     /// Work here that belongs neither to guests nor to this home's processes, hundredths, smoothed.
@@ -105,6 +111,8 @@ impl Ledger {
             expected: Vec::new(),
             freed: VecDeque::new(),
             past: Past::default(),
+            habits: Habits::default(),
+            rtts_us: HashMap::new(),
             others: HashMap::new(),
             background: 0,
             upkeep: Steady::new(0, Tick(0)),
@@ -131,12 +139,19 @@ impl Ledger {
             if let Some(account) = self.accounts.get_mut(&seen.pid) {
                 let before = account.proc.place.clone();
                 account.follow(seen, &self.me, now);
+                if seen.place != self.me
+                    && let Some(traffic) = account.measured()
+                {
+                    self.habits.learn(&seen.name, traffic, now);
+                }
                 if account.proc.place != before {
                     let kib = account.proc.rss_kib;
                     self.frees(before, kib, now);
                 }
             } else if self.accounts.len() < PROCS_MAX {
-                self.accounts.insert(seen.pid, Account::open(seen, now));
+                let habit = self.habits.of(&seen.name, now);
+                let account = Account::open(seen, habit, now);
+                self.accounts.insert(seen.pid, account);
             }
             self.recount(seen.pid);
         }
@@ -233,7 +248,7 @@ impl Ledger {
         self.flights.remove(&pid);
         if let Some(account) = self.accounts.get_mut(&pid) {
             let before = (account.proc.place.clone(), account.proc.rss_kib);
-            account.moved(to, now);
+            account.moved(to, &self.me, now);
             if before.0 != *to {
                 self.frees(before.0, before.1, now);
             }
@@ -302,6 +317,16 @@ impl Ledger {
         let known = ours + guests + self.expected.len() as u64;
         let rest = u64::from(runnable).saturating_sub(known) * DEMAND_FULL;
         self.background = smoothed(self.background, rest);
+    }
+
+    /// Round trips to other nodes, as far as they were measured, microseconds: all that are known.
+    pub fn round_trips(&mut self, rtts_us: HashMap<NodeName, u64>) {
+        self.rtts_us = rtts_us;
+    }
+
+    /// What programs of this name do with files of this home when they are away; nothing if that is unknown.
+    pub fn habit(&self, name: &str, now: Tick) -> Traffic {
+        self.habits.of(name, now)
     }
 
     /// What this node's daemon and keepers have used recently, thousandths of a core of which `share_permille` are this

@@ -1,6 +1,8 @@
 //! Chooses where a fresh program starts, at its exec stop, before its memory grows.
 
 use crate::cost::{Slot, can_run, left_kib, reachable, slots};
+use crate::file_use::Traffic;
+use crate::loss::Losses;
 use crate::{DEMAND_FULL, Kind, Policy, View};
 use armento_gossip::CpuSet;
 use armento_model::{Hint, NodeName};
@@ -22,6 +24,8 @@ pub struct Fresh {
     /// CPU features it needs if not all of home's (`--portable`).
     pub needs: Option<CpuSet>,
     pub hint: Option<Hint>,
+    /// What programs of its name do with files of their home; nothing if that is unknown.
+    pub files: Traffic,
     /// How many other programs are about to start at this home: starting them is work of home, which may well keep the
     /// last of them.
     pub begin: u64,
@@ -34,6 +38,7 @@ impl Default for Fresh {
             need_kib: FRESH_KIB,
             needs: None,
             hint: None,
+            files: Traffic::default(),
             begin: 0,
         }
     }
@@ -78,6 +83,16 @@ fn fill_percent(slot: &Slot, fresh: &Fresh) -> u64 {
 
 fn least_loaded(view: &View, open: &[Slot], policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
     let packs = policy.packing_percent > 0;
+    let home_cost = open.iter().find(|slot| *slot.name() == view.me);
+    let losses = Losses::new(
+        view,
+        policy,
+        home_cost.map_or(10_000, |home| home.cost_with(0)),
+    );
+    let asks = match fresh.hint {
+        Some(Hint::Cpu) => Traffic::default(),
+        _ => fresh.files,
+    };
     let price = |slot: &&Slot| {
         let home = *slot.name() == view.me;
         let bonus = if home {
@@ -94,7 +109,9 @@ fn least_loaded(view: &View, open: &[Slot], policy: &Policy, fresh: &Fresh) -> O
         };
         // Equal: home, where no call is forwarded; then the one closest to the wanted fill, or the emptier; then by
         // tie-breaking order.
-        (slot.cost_of(work), !home, far, Reverse(spare), slot.turn)
+        // A standard core's second costs 10,000.
+        let cost = slot.cost_of(work) + losses.of_home(asks, slot.node) / 100;
+        (cost, !home, far, Reverse(spare), slot.turn)
     };
     open.iter()
         .min_by_key(price)

@@ -67,10 +67,17 @@ pub struct Policy {
     pub flights_max: usize,
     /// Guests that this node accepts for each core.
     pub guests_per_core_max: u64,
-    /// The cost of a forwarded call, microseconds (11 to 30 measured with both ends busy, doubled for a real network).
+    /// The work of a forwarded call at both ends, microseconds of a standard core, without the round trip (11 to 30
+    /// measured with both ends busy, doubled for a real network).
     pub forward_us: u64,
-    /// A process that would lose more than this to forwarding stays home, thousandths of its time.
+    /// … and of a call that is answered before home makes it, of both ends. Measured: 13 (`docs/measurements/files.md`).
+    pub post_us: u64,
+    /// Speed of the network between nodes, Mbit/s.
+    pub link_mbit: u64,
+    /// `mosix`: a process that would lose more than this to forwarding stays home, thousandths of its time.
     pub forward_permille_max: u64,
+    /// Weight of a guest where a process of the node itself has 100, on all nodes: at most 100.
+    pub guest_weight: u64,
     /// The cost of a move for both ends, microseconds of a standard core, and the additional cost of each MiB of
     /// memory.
     pub move_us: u64,
@@ -109,7 +116,10 @@ impl Policy {
             flights_max: 64,
             guests_per_core_max: 256,
             forward_us: 60,
+            post_us: 15,
+            link_mbit: 1000,
             forward_permille_max: 500,
+            guest_weight: 100,
             move_us: 6_000,
             move_us_per_mib: 1_000,
             first_us: 14_000,

@@ -1,7 +1,8 @@
 //! All data that a decision may use.
 
+use crate::file_use::FileUse;
 use armento_gossip::{CpuSet, Entry, Tick};
-use armento_model::{Hint, NodeName, Pid, Stay, Users};
+use armento_model::{FileRates, Hint, NodeName, Pid, Stay, Users};
 
 /// The work of one process that is always runnable. Work is counted in hundredths.
 pub const DEMAND_FULL: u64 = 100;
@@ -38,10 +39,16 @@ pub struct Node {
     pub others: u64,
     /// … of it, what lasted some seconds: a short load causes no rotation.
     pub steady: u64,
+    /// … and its mean of some seconds: where guests yield, they get what is left of that.
+    pub mean: u64,
+    /// … of it, guests, on this home's own node; unknown elsewhere.
+    pub guests: u64,
     /// Memory that this home's processes took there since its last report, KiB.
     pub taken_kib: u64,
     /// … and freed there, KiB.
     pub freed_kib: u64,
+    /// Round trip from this home, microseconds; 0 if it is unknown.
+    pub rtt_us: u64,
 }
 
 /// A process of this home.
@@ -58,8 +65,14 @@ pub struct Proc {
     pub rss_kib: u64,
     /// Time of its arrival at `place`, or of its start.
     pub arrived: Tick,
-    /// Forwarded system calls a second, smoothed; kept for a while after it came home.
-    pub forwarded_per_s: u64,
+    /// What it does with files, smoothed; remembered for a while after it came home.
+    pub files: FileUse,
+    /// It came back to its files, and leaves them before this time only for much more of a processor.
+    pub back_until: Option<Tick>,
+    /// The same a second, while it is away.
+    pub rates: FileRates,
+    /// Share of its time in which it computes, thousandths; 1000 until it is known.
+    pub computes_permille: u64,
     pub locked: bool,
     /// It refused a move for this reason, and is not asked again before that time.
     pub hold: Option<(Stay, Tick)>,
@@ -103,6 +116,9 @@ pub struct Grounds {
     pub price_ms: u64,
     /// [`Proc::lag_ms`].
     pub lag_ms: i64,
+    /// The part of its time that it loses to files now, and at the target, thousandths.
+    pub lost_now_permille: u64,
+    pub lost_then_permille: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +129,8 @@ pub enum Cause {
     Share,
     /// Rotation for equal progress.
     Turn,
+    /// Its files are there.
+    Files,
 }
 
 impl Cause {
@@ -121,6 +139,7 @@ impl Cause {
             Cause::Memory => "memory",
             Cause::Share => "share",
             Cause::Turn => "turn",
+            Cause::Files => "files",
         }
     }
 }

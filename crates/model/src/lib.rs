@@ -4,6 +4,7 @@
 
 mod cpu;
 mod file_counts;
+mod file_rates;
 mod hint;
 mod id;
 mod kernel;
@@ -14,6 +15,7 @@ mod xsave;
 
 pub use cpu::{CpuTime, Shown};
 pub use file_counts::FileCounts;
+pub use file_rates::FileRates;
 pub use hint::Hint;
 pub use id::{BadName, HomePid, HomeTid, MoveId, NodeName, Pid, Tid, TreeId};
 pub use kernel::{KERNEL_FULL, KERNEL_MIN, kernel_version};

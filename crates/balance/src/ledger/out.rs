@@ -8,7 +8,7 @@ use crate::view::DEMAND_FULL;
 use crate::windowed_min::Steady;
 use crate::{Node, View};
 use armento_gossip::{Known, Tick};
-use armento_model::{NodeName, Users};
+use armento_model::{FileRates, NodeName, Pid, Users};
 use std::collections::{HashMap, HashSet};
 
 /// A farm of up to this many nodes is examined as a whole.
@@ -40,6 +40,12 @@ impl Ledger {
     /// Number of this home's living processes, as far as they were reported.
     pub fn procs(&self) -> usize {
         self.accounts.len()
+    }
+
+    /// What a process that is away does with home's files, a second.
+    pub fn file_rates(&self, pid: Pid) -> FileRates {
+        let account = self.accounts.get(&pid);
+        account.map_or(FileRates::default(), |account| account.proc.rates)
     }
 
     /// How many of the load vector's freshest entries a decision examines: the whole farm up to a thousand nodes;
@@ -134,14 +140,18 @@ impl Ledger {
             entry.load = self.load();
             let taken_kib = self.expected.iter().map(|e| e.need_kib).sum();
             let others = self.foreign(&entry.node, self.others_here(), now);
+            let guests = self.guests_here().min(others.last());
             return Node {
                 entry,
                 age_ms: 0,
                 open,
                 others: others.last(),
                 steady: others.least(),
+                mean: others.mean(),
+                guests,
                 taken_kib,
                 freed_kib,
+                rtt_us: 0,
             };
         }
         let since_it_spoke = newcomers.iter().filter(|(ms, _)| *ms <= age_ms + EARLY_MS);
@@ -155,14 +165,18 @@ impl Ledger {
         let known = self.others.get(&entry.node).map(Steady::last);
         let others = known.unwrap_or(but(most)).clamp(but(most), but(least));
         let others = self.foreign(&entry.node, others, now);
+        let rtt_us = self.rtts_us.get(&entry.node).copied().unwrap_or(0);
         Node {
             entry,
             age_ms,
             open,
             others: others.last(),
             steady: others.least(),
+            mean: others.mean(),
+            guests: 0,
             taken_kib,
             freed_kib,
+            rtt_us,
         }
     }
 
@@ -175,7 +189,12 @@ impl Ledger {
     }
 
     fn others_here(&self) -> u64 {
+        self.background + self.guests_here()
+    }
+
+    /// Work of guests here and on their way here, hundredths.
+    fn guests_here(&self) -> u64 {
         let guests: u64 = self.visitors.values().map(|visitor| visitor.demand).sum();
-        self.background + guests + self.expected.len() as u64 * DEMAND_FULL
+        guests + self.expected.len() as u64 * DEMAND_FULL
     }
 }

@@ -35,7 +35,10 @@ impl Deputy {
     pub(super) fn begin(&self, st: &mut State, w: Work) {
         match w {
             Work::Call(mut c) => {
-                self.common.calls.fetch_add(1, Ordering::Relaxed);
+                let common = &self.common;
+                common.calls.fetch_add(1, Ordering::Relaxed);
+                let sent = c.packed.data.len() as u64;
+                common.bytes_sent.fetch_add(sent, Ordering::Relaxed);
                 timing(st, c.flags, &mut c.packed);
                 let payload = sends::packed_payload(&c.packed);
                 let path =
@@ -215,6 +218,9 @@ impl Deputy {
             }
             other => other,
         };
+        let received = outs.len() as u64;
+        let total = &self.common.bytes_received;
+        total.fetch_add(received, Ordering::Relaxed);
         let next = st.queue.pop_front();
         let posted = next.is_some();
         if let Some(w) = next {

@@ -77,6 +77,8 @@ impl Process {
             breaking: Arc::default(),
             coming_home: Arc::default(),
             calls: Arc::default(),
+            bytes_sent: Arc::default(),
+            bytes_received: Arc::default(),
             signalfds: Arc::default(),
             limits: Arc::default(),
             mapped: Arc::default(),

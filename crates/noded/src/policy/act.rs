@@ -2,7 +2,7 @@
 //!
 //! From: `balance/src/decide.rs`. Next: `migrate/src/source/mod.rs` (the keeper moves the process).
 
-use crate::keepers::{Decided, needs};
+use crate::keepers::{Decided, needs, program_name};
 use crate::state::{Core, Node};
 use armento_balance::{Fresh, Grounds, Kind, Move, Policy, decide, place};
 use armento_client::api::{Dest, Order, Outcome};
@@ -116,6 +116,7 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
         uid: hello.uid,
         needs: needs(&hello, portable),
         hint: hello.hint,
+        files: core.ledger.habit(program_name(&hello.command), now),
         begin: core.keepers.begins(session),
         ..Fresh::default()
     };
