@@ -50,6 +50,8 @@ pub(crate) struct Slot<'a> {
     pub node: &'a Node,
     /// Its speed, or home's if the difference may be noise.
     speed: u32,
+    /// … what is left of it beside the farm's own work there.
+    left_speed: u32,
     /// All work there, hundredths.
     pub work: u64,
     /// Ties between equal targets are broken by an order that begins with the home itself, so that the homes do not all
@@ -66,7 +68,7 @@ impl Slot<'_> {
 
     /// The properties that distinguish nodes with equal work.
     pub fn make(&self) -> (u32, u32) {
-        (self.node.entry.cores, self.speed)
+        (self.node.entry.cores, self.left_speed)
     }
 
     /// Speed of a whole core: what a process does in a second of CPU time, up to noise.
@@ -92,7 +94,7 @@ impl Slot<'_> {
 
     /// [`cost`] when the total work is `work`.
     pub fn cost_of(&self, work: u64) -> u64 {
-        cost(self.node.entry.cores, self.speed, work)
+        cost(self.node.entry.cores, self.left_speed, work)
     }
 }
 
@@ -104,12 +106,17 @@ pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
     });
     let mut nodes: Vec<&Node> = view.nodes.iter().collect();
     nodes.sort_by_key(|node| (node.entry.node < view.me, &node.entry.node));
-    let slot = |(turn, node): (usize, &'a Node)| Slot {
-        node,
-        speed: speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy),
-        work: node.others + ours.get(&node.entry.node).copied().unwrap_or(0),
-        turn,
-        flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),
+    let slot = |(turn, node): (usize, &'a Node)| {
+        let speed = speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy);
+        let left_percent = 100 - view.busy_percent_at(&node.entry.node);
+        Slot {
+            node,
+            speed,
+            left_speed: (u64::from(speed) * left_percent / 100) as u32,
+            work: node.others + ours.get(&node.entry.node).copied().unwrap_or(0),
+            turn,
+            flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),
+        }
     };
     nodes.into_iter().enumerate().map(slot).collect()
 }

@@ -8,6 +8,7 @@ mod out;
 
 use crate::account::{Account, UNSEEN_MS_MAX, Visitor, smoothed};
 use crate::cost::{need_kib, price_ms};
+use crate::durations::Durations;
 use crate::load_history::{PAST_MS_MAX, Past};
 use crate::load_totals::Sums;
 use crate::rotation::{power_milli, shares};
@@ -83,7 +84,13 @@ pub struct Ledger {
     background: u64,
     /// Overhead of the farm on this node, hundredths of a process.
     upkeep: Steady,
+    /// … as a share of its power, smoothed, percent.
+    busy_percent: u64,
+    /// Programs that will probably use little CPU time.
+    short: HashSet<Pid>,
     placements: u64,
+    /// CPU time of programs that have ended.
+    durations: Durations,
     decided_last: Option<Tick>,
     ended_last: Option<Tick>,
     /// Time of the last booking of progress.
@@ -108,7 +115,10 @@ impl Ledger {
             others: HashMap::new(),
             background: 0,
             upkeep: Steady::new(0, Tick(0)),
+            busy_percent: 0,
+            short: HashSet::new(),
             placements: 0,
+            durations: Durations::default(),
             decided_last: None,
             ended_last: None,
             booked_last: None,
@@ -138,6 +148,7 @@ impl Ledger {
             } else if self.accounts.len() < PROCS_MAX {
                 self.accounts.insert(seen.pid, Account::open(seen, now));
             }
+            self.look_at_short(seen);
             self.recount(seen.pid);
         }
         let arrived = |flight: &&Flight| {
@@ -151,16 +162,30 @@ impl Ledger {
         self.note(now);
     }
 
-    /// One of this home's processes ended, known before the next [`Ledger::observe`].
-    pub fn ended(&mut self, pid: Pid, now: Tick) {
+    /// One of this home's processes ended, known before the next [`Ledger::observe`]. False: it was not known, or did not
+    /// count.
+    pub fn ended(&mut self, pid: Pid, now: Tick) -> bool {
+        let counted = self.ours.counts(pid);
         self.close(pid, now);
         self.land(pid);
         self.note(now);
+        counted
+    }
+
+    /// A program of this home has ended, or its process runs another one.
+    pub fn ran(&mut self, uid: u32, program: &str, cpu_ms: u64) {
+        self.durations.ended(uid, program, cpu_ms);
+    }
+
+    /// CPU time that a program will probably use, if it ended before.
+    pub fn expected_ms(&self, uid: u32, program: &str) -> Option<u64> {
+        self.durations.expected_ms(uid, program)
     }
 
     /// A fresh program was ordered to start at `to`, this node or another.
     pub fn placing(&mut self, pid: Pid, to: &NodeName, fresh: &Fresh, now: Tick) {
         self.placements += 1;
+        self.short.remove(&pid);
         self.fly(
             Flight {
                 pid,
@@ -170,6 +195,16 @@ impl Ledger {
             },
             now,
         );
+    }
+
+    /// A fresh program starts at home because it will probably use little CPU time: it does not count before it has used
+    /// more.
+    pub fn placing_short(&mut self, pid: Pid) {
+        self.placements += 1;
+        self.land(pid);
+        if self.short.len() < FLIGHTS_MAX {
+            self.short.insert(pid);
+        }
     }
 
     /// The policy ordered a move.
@@ -309,12 +344,25 @@ impl Ledger {
     pub fn upkeep(&mut self, used_milli: u64, share_permille: u32, now: Tick) {
         let work = used_milli * DEMAND_FULL / u64::from(share_permille.max(1));
         self.upkeep.set(work.min(UPKEEP_MAX), now);
+        let percent = (used_milli * 100 / u64::from(share_permille.max(1))).min(100);
+        self.busy_percent = (self.busy_percent + percent).div_ceil(2);
     }
 
     // --- internal bookkeeping ---
 
+    fn look_at_short(&mut self, seen: &Seen) {
+        if !self.short.contains(&seen.pid) {
+            return;
+        }
+        let account = self.accounts.get_mut(&seen.pid);
+        if !account.is_some_and(Account::stays_short) {
+            self.short.remove(&seen.pid);
+        }
+    }
+
     /// It has ended.
     fn close(&mut self, pid: Pid, now: Tick) {
+        self.short.remove(&pid);
         let Some(account) = self.accounts.remove(&pid) else {
             return;
         };

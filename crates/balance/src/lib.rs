@@ -10,6 +10,7 @@ mod account;
 mod admit;
 mod cost;
 mod decide;
+mod durations;
 mod eligible;
 mod ledger;
 mod load_history;

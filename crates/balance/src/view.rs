@@ -6,6 +6,11 @@ use armento_model::{Hint, NodeName, Pid, Stay, Users};
 /// The work of one process that is always runnable. Work is counted in hundredths.
 pub const DEMAND_FULL: u64 = 100;
 
+/// The farm's own work at home counts as a share of home's power from here on …
+const BUSY_PERCENT_MIN: u64 = 20;
+/// … and leaves at least the rest of it.
+const BUSY_PERCENT_MAX: u64 = 90;
+
 /// The data of one home at one moment.
 #[derive(Clone, Debug)]
 pub struct View {
@@ -26,6 +31,9 @@ pub struct View {
     pub turns_ms: u64,
     /// Overhead of the farm on this node, hundredths of a process: its daemon, and keepers of programs elsewhere.
     pub upkeep: u64,
+    /// The same as a share of this node's power in the last seconds, percent: a compiler's few seconds elsewhere, with all
+    /// its files, may cost its home a fifth of that.
+    pub busy_percent: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -135,10 +143,19 @@ impl View {
         self.node(&self.me)
     }
 
-    /// Overhead of the farm at `node`, hundredths: known for this node only.
+    /// Overhead of the farm at `node`, hundredths: known for this node only, and if it is not counted as a share of its
+    /// power.
     pub(crate) fn overhead_at(&self, node: &NodeName) -> u64 {
-        match *node == self.me {
+        match *node == self.me && self.busy_percent_at(node) == 0 {
             true => self.upkeep,
+            false => 0,
+        }
+    }
+
+    /// Share of the power of `node` that the farm itself uses, percent; small shares count as work ([`View::upkeep`]).
+    pub(crate) fn busy_percent_at(&self, node: &NodeName) -> u64 {
+        match *node == self.me && self.busy_percent >= BUSY_PERCENT_MIN {
+            true => self.busy_percent.min(BUSY_PERCENT_MAX),
             false => 0,
         }
     }

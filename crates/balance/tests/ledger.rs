@@ -22,6 +22,7 @@ fn seen(pid: i32, place: &str) -> Seen {
         forwarded: 0,
         age_ms: 60_000,
         locked: false,
+        waits: false,
         needs: None,
         hint: None,
     }

@@ -100,6 +100,7 @@ impl Ledger {
             ended_last: self.ended_last,
             turns_ms: self.turns_us / 1000,
             upkeep: self.upkeep.least(),
+            busy_percent: self.busy_percent,
         }
     }
 

@@ -8,7 +8,7 @@ use armento_balance::{Ledger, Seen};
 use armento_client::api::{Answer, Body, KeeperHello, Order, Outcome, ProcInfo, Refusal};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, TreeId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 use tokio::sync::oneshot;
 
@@ -215,9 +215,10 @@ impl KeeperTable {
             return;
         }
         let of = |k: &Keeper| {
+            let parents: BTreeSet<Pid> = k.procs.iter().map(|p| p.ppid).collect();
             k.procs
                 .iter()
-                .map(|p| seen(p, &k.hello))
+                .map(|p| seen(p, parents.contains(&p.pid), &k.hello))
                 .collect::<Vec<_>>()
         };
         let seen: Vec<Seen> = self.all().flat_map(of).collect();

@@ -348,6 +348,9 @@ fn placements_are_spread() {
             pid: 1_000_000 + i as i32,
             command: "lame".into(),
             portable: false,
+            program: String::new(),
+            waiting: 0,
+            ran: Vec::new(),
         };
         match s.ask(place, LONG) {
             Ok(Answer::Placed { node }) => away += u32::from(node == Some(name("n2"))),
@@ -392,6 +395,9 @@ fn bad_input_ends_only_its_own_session() {
         pid: 1,
         command: String::new(),
         portable: false,
+        program: String::new(),
+        waiting: 0,
+        ran: Vec::new(),
     };
     assert!(matches!(
         nodes[0].ask(place),
@@ -447,7 +453,10 @@ fn a_process_has_one_keeper() {
     let (root, below) = (child(1_000_000, pid()), child(1_000_001, 1_000_000));
     let both = || vec![root.clone(), below.clone()];
     second
-        .report(Report::Procs { procs: both() })
+        .report(Report::Procs {
+            procs: both(),
+            ran: Vec::new(),
+        })
         .expect("report");
     until("three processes", || {
         (ps(&node, false).len() == 3).then_some(())
@@ -455,7 +464,12 @@ fn a_process_has_one_keeper() {
     // The keeper of their parent meets them, too.
     let mut all = both();
     all.push(proc("n1"));
-    first.report(Report::Procs { procs: all }).expect("report");
+    first
+        .report(Report::Procs {
+            procs: all,
+            ran: Vec::new(),
+        })
+        .expect("report");
     for _ in 0..20 {
         let seen = ps(&node, false);
         assert_eq!(seen.len(), 3, "{seen:?}");

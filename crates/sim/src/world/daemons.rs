@@ -101,6 +101,7 @@ impl World {
             forwarded: 0,
             age_ms: (self.now - p.job.start_us) / 1000,
             locked: false,
+            waits: false,
             needs: None,
             hint: None,
         }
