@@ -100,7 +100,13 @@ impl Slot<'_> {
 
 /// All nodes in tie-breaking order: this one, then by name.
 pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
-    let (ours, flying) = (ours(view), flying_kib(view));
+    let (mut ours, flying) = (ours(view), flying_kib(view));
+    if view.weighs() {
+        for proc in &view.procs {
+            let more = view.weight(proc) - proc.demand;
+            *ours.entry(view.whereabouts(proc)).or_insert(0) += more;
+        }
+    }
     let own = view.own().map_or((STANDARD_SPEED, 0), |node| {
         (node.entry.speed, node.entry.kind)
     });

@@ -37,6 +37,12 @@ const FLIGHTS_MAX: usize = 1024;
 
 /// Departures that are stored: memory that a node has freed since its last report.
 const FREED_MAX: usize = 4096;
+/// Programs that use less are no measure for others, milliseconds.
+const TYPICAL_MS_MIN: u64 = 20;
+/// So many must have ended, one each in this time; the mean is that of about so many.
+const TYPICAL_MIN: u64 = 4;
+const TYPICAL_FOR_MS: u64 = 30_000;
+const TYPICAL_OF: u64 = 16;
 
 /// A process of this home left a node, or ended there.
 #[derive(Clone, Debug)]
@@ -91,6 +97,8 @@ pub struct Ledger {
     placements: u64,
     /// CPU time of programs that have ended.
     durations: Durations,
+    /// Mean CPU time of those that were not short, milliseconds; how many there were, and when the last one ended.
+    typical: (u64, u64, Tick),
     decided_last: Option<Tick>,
     ended_last: Option<Tick>,
     /// Time of the last booking of progress.
@@ -119,6 +127,7 @@ impl Ledger {
             short: HashSet::new(),
             placements: 0,
             durations: Durations::default(),
+            typical: (0, 0, Tick(0)),
             decided_last: None,
             ended_last: None,
             booked_last: None,
@@ -173,8 +182,24 @@ impl Ledger {
     }
 
     /// A program of this home has ended, or its process runs another one.
-    pub fn ran(&mut self, uid: u32, program: &str, cpu_ms: u64) {
+    pub fn ran(&mut self, uid: u32, program: &str, cpu_ms: u64, now: Tick) {
         self.durations.ended(uid, program, cpu_ms);
+        if cpu_ms < TYPICAL_MS_MIN {
+            return;
+        }
+        let (mean, count, last) = self.typical;
+        let (mean, count) = match now.since(last) <= TYPICAL_FOR_MS {
+            true => (mean, count),
+            false => (0, 0),
+        };
+        let of = (count + 1).min(TYPICAL_OF);
+        self.typical = ((mean * (of - 1) + cpu_ms) / of, count + 1, now);
+    }
+
+    /// CPU time of programs that have ended lately, if there were several.
+    fn typical_ms(&self, now: Tick) -> Option<u64> {
+        let (mean, count, last) = self.typical;
+        (count >= TYPICAL_MIN && now.since(last) <= TYPICAL_FOR_MS).then_some(mean)
     }
 
     /// CPU time that a program will probably use, if it ended before.
@@ -197,10 +222,25 @@ impl Ledger {
         );
     }
 
+    /// A process has started a program, for which it will probably wait: it does not count until it computes.
+    pub fn waits(&mut self, pid: Pid) {
+        self.placing_quiet(pid);
+        if let Some(account) = self.accounts.get_mut(&pid)
+            && !account.stays_short()
+        {
+            self.short.remove(&pid);
+        }
+        self.recount(pid);
+    }
+
     /// A fresh program starts at home because it will probably use little CPU time: it does not count before it has used
     /// more.
     pub fn placing_short(&mut self, pid: Pid) {
         self.placements += 1;
+        self.placing_quiet(pid);
+    }
+
+    fn placing_quiet(&mut self, pid: Pid) {
         self.land(pid);
         if self.short.len() < FLIGHTS_MAX {
             self.short.insert(pid);

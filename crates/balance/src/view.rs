@@ -11,6 +11,9 @@ const BUSY_PERCENT_MIN: u64 = 20;
 /// … and leaves at least the rest of it.
 const BUSY_PERCENT_MAX: u64 = 90;
 
+/// A process counts at most as so many, hundredths.
+const WEIGHT_MAX: u64 = 400;
+
 /// The data of one home at one moment.
 #[derive(Clone, Debug)]
 pub struct View {
@@ -34,6 +37,8 @@ pub struct View {
     /// The same as a share of this node's power in the last seconds, percent: a compiler's few seconds elsewhere, with all
     /// its files, may cost its home a fifth of that.
     pub busy_percent: u64,
+    /// CPU time that programs of this home used which have ended lately, on the average; `None` if few have.
+    pub typical_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -158,6 +163,20 @@ impl View {
             true => self.busy_percent.min(BUSY_PERCENT_MAX),
             false => 0,
         }
+    }
+
+    /// How much of a node `proc` takes in the eyes of others, hundredths. Where many short programs come and go, one that
+    /// has used several times as much as they do will probably be the last to end: it gets more room.
+    pub(crate) fn weight(&self, proc: &Proc) -> u64 {
+        let times = self.typical_ms.map_or(100, |typical_ms| {
+            proc.cpu_ms.saturating_mul(100) / typical_ms.max(1)
+        });
+        proc.demand * times.clamp(100, WEIGHT_MAX) / 100
+    }
+
+    /// Whether a process takes more of its node than its demand.
+    pub(crate) fn weighs(&self) -> bool {
+        self.typical_ms.is_some() && self.procs.iter().any(|p| self.weight(p) > p.demand)
     }
 
     pub fn flies(&self, pid: Pid) -> Option<&Flight> {

@@ -80,16 +80,21 @@ fn candidate<'a>(plan: &Plan<'a>, from: usize, to: usize) -> Option<&'a Proc> {
 fn gains(plan: &Plan, from: usize, to: usize, proc: &Proc) -> bool {
     let (source, target, policy) = (&plan.nodes[from], &plan.nodes[to], plan.policy);
     let price = plan.price_ms(proc, to);
-    let now = source.rate(source.steady());
+    let work = source.steady_for(plan.view, proc);
+    let (now, crowded) = (source.rate(work), work > source.full());
     let then = target.rate(target.slot.work + proc.demand);
     let remains_ms = proc.age_ms.max(REMAINS_MS_MIN) as i64;
-    if target.has_core(proc.demand) && source.is_crowded() {
+    if target.has_core(proc.demand) && crowded {
         // An idle core adds power, however slow, if rotations cost little in comparison.
         let turns = price * policy.slower_each as i64 <= remains_ms;
         return turns && then * remains_ms > now.max(then) * price
             || pays(now, then, price, remains_ms);
     }
-    if source.is_crowded() {
+    if crowded && plan.view.typical_ms.is_some() {
+        // Short programs come and go: the next of them even the nodes out, for nothing.
+        return false;
+    }
+    if crowded {
         let asked = proc.demand * policy.margin_percent / 100;
         return target.rate(target.slot.work + asked) > now && pays(now, then, price, remains_ms);
     }

@@ -65,6 +65,7 @@ fn farm(counts: &[i32]) -> View {
         turns_ms: 0,
         upkeep: 0,
         busy_percent: 0,
+        typical_ms: None,
     }
 }
 

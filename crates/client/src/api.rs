@@ -170,6 +170,9 @@ pub enum Ask {
         /// The file of the program.
         #[serde(default)]
         program: String,
+        /// The process that has started it; 0 if unknown.
+        #[serde(default)]
+        parent: Pid,
         /// Programs of the tree that wait for the keeper to ask for them.
         #[serde(default)]
         waiting: u32,

@@ -73,13 +73,18 @@ fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
     if s.pinned.is_some() || s.stay || s.storm {
         return s.pinned.clone().filter(|_| !s.stay);
     }
-    let program = move |t: &mut Tree| Some(t.procs.get(&pid)?.usage.program()?.to_owned());
+    let program = move |t: &mut Tree| {
+        let usage = &t.procs.get(&pid)?.usage;
+        Some((usage.program()?.to_owned(), usage.ppid))
+    };
+    let (program, parent) = keep.tracer.run(program).flatten().unwrap_or_default();
     let ask = Ask::Place {
         tree: s.tree,
         pid,
         command: armento_tracee::status::command(pid),
         portable: keep.is_portable(pid),
-        program: keep.tracer.run(program).flatten().unwrap_or_default(),
+        program,
+        parent,
         waiting: keep.placements().len() as u32,
         ran: keep.ran.take(),
     };

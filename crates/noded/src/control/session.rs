@@ -153,7 +153,9 @@ async fn answer(client: &Client, id: u64, ask: Ask) {
     if let Ask::Place {
         pid,
         portable,
+        command,
         program,
+        parent,
         waiting,
         ran,
         ..
@@ -163,7 +165,9 @@ async fn answer(client: &Client, id: u64, ask: Ask) {
         let asked = Asked {
             pid,
             portable,
+            command: &command,
             program: &program,
+            parent,
             waiting: waiting.into(),
         };
         return place(client, id, &asked).await;

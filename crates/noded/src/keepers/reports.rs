@@ -110,7 +110,7 @@ impl KeeperTable {
         let mut freed = false;
         for r in ran.iter().take(RAN_MAX) {
             if let Some(cpu_ms) = r.cpu_ms.filter(|_| is_path(&r.program)) {
-                ledger.ran(own.uid, &r.program, cpu_ms);
+                ledger.ran(own.uid, &r.program, cpu_ms, now);
             }
             if r.ended && self.of_another(&own, r.pid).is_none() {
                 freed |= ledger.ended(r.pid, now);

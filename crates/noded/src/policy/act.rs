@@ -99,7 +99,10 @@ fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
 pub struct Asked<'a> {
     pub pid: Pid,
     pub portable: bool,
+    pub command: &'a str,
     pub program: &'a str,
+    /// The process that has started it, or 0.
+    pub parent: Pid,
     /// Programs of its tree that wait for their turn to ask.
     pub waiting: u64,
 }
@@ -143,6 +146,9 @@ fn choose_in(node: &Node, core: &mut Core, session: u64, asked: &Asked) -> Optio
         expected_ms: core.ledger.expected_ms(hello.uid, asked.program),
         ..Fresh::default()
     };
+    if asked.parent != 0 && core.keepers.is_free_for(&hello, asked.parent) {
+        core.ledger.waits(asked.parent);
+    }
     let mut view = node.near(core);
     // It is where it is only because it was started there.
     view.procs.retain(|p| p.pid != pid);
@@ -160,7 +166,8 @@ fn choose_in(node: &Node, core: &mut Core, session: u64, asked: &Asked) -> Optio
         },
         ..Decided::ordered("placed", 0)
     };
-    core.keepers.log_decision(pid, &me, &chosen, placed);
+    core.keepers
+        .log_placement(session, pid, asked.command, &me, &chosen, placed);
     if node.config.dry_run {
         return None;
     }

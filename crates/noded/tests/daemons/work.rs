@@ -75,6 +75,7 @@ pub fn keeper(node: &Node) -> Session {
     let kept = s.ask(Ask::Keep(hello()), LONG).expect("keep");
     assert!(matches!(kept, Answer::Done));
     s.report(Report::Procs {
+        ran: Vec::new(),
         procs: vec![proc("n1")],
     })
     .expect("report");
@@ -349,6 +350,7 @@ fn placements_are_spread() {
             command: "lame".into(),
             portable: false,
             program: String::new(),
+            parent: 0,
             waiting: 0,
             ran: Vec::new(),
         };
@@ -396,6 +398,7 @@ fn bad_input_ends_only_its_own_session() {
         command: String::new(),
         portable: false,
         program: String::new(),
+        parent: 0,
         waiting: 0,
         ran: Vec::new(),
     };
