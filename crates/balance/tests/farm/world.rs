@@ -254,6 +254,7 @@ impl Farm {
             forwarded: 0,
             age_ms: self.now - r.began,
             locked: r.job.locked,
+            waits: false,
             needs: None,
             hint: None,
         };
