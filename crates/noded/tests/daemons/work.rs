@@ -360,8 +360,9 @@ fn placements_are_spread() {
         }
         sessions.push(s);
     }
-    // Both nodes are the same machine; background work and calibration may tip a few.
-    assert!((10..=30).contains(&away), "{away} of 40 away");
+    // Both nodes are the same machine; background work and calibration may tip a few. All daemons, and the other tests, are
+    // one process here: what it uses counts as the farm's own work at n1, of which at least a tenth is left for programs.
+    assert!((10..=37).contains(&away), "{away} of 40 away");
 }
 
 #[test]
