@@ -242,9 +242,11 @@ impl Ledger {
 
     fn placing_quiet(&mut self, pid: Pid) {
         self.land(pid);
-        if self.short.len() < FLIGHTS_MAX {
-            self.short.insert(pid);
+        if self.short.len() >= FLIGHTS_MAX {
+            // Left over from keepers that were killed.
+            self.short.clear();
         }
+        self.short.insert(pid);
     }
 
     /// The policy ordered a move.
