@@ -15,6 +15,8 @@ pub(crate) const UNSEEN_MS_MAX: u64 = 20_000;
 /// First and longest pause after a refusal: 1 s, doubling to 60 s.
 const HOLD_MS: u64 = 1_000;
 const HOLD_MS_MAX: u64 = 60_000;
+/// A program that was expected to end soon counts as one that computes after this.
+const SHORT_MS_MAX: u64 = 50;
 /// Averages of a process's demand and calls are updated at intervals of at least this length.
 const STEP_MS_MIN: u64 = 400;
 /// Process lists sent before a move ended may still name the old node for this long.
@@ -57,6 +59,8 @@ pub struct Seen {
     pub age_ms: u64,
     /// `--stay`, `--on`, `--storm` or an administrator: the balancer does not move it.
     pub locked: bool,
+    /// It has a child, and did not run lately: it waits for that, as a compiler's driver does.
+    pub waits: bool,
     /// CPU features it needs if not all of home's (`--portable`).
     pub needs: Option<CpuSet>,
     pub hint: Option<Hint>,
@@ -115,7 +119,7 @@ impl Account {
             pid: seen.pid,
             uid: seen.uid,
             place: seen.place.clone(),
-            demand: DEMAND_FULL,
+            demand: if seen.waits { 0 } else { DEMAND_FULL },
             cpu_ms: seen.cpu_ms,
             rss_kib: seen.rss_kib,
             arrived: Tick(now.0.saturating_sub(seen.age_ms)),
@@ -174,6 +178,9 @@ impl Account {
         }
         if self.proc.place != *home && now.since(self.proc.arrived) < YOUNG_MS {
             self.proc.demand = DEMAND_FULL;
+        }
+        if seen.waits {
+            self.proc.demand = 0;
         }
     }
 
@@ -267,6 +274,15 @@ impl Account {
             known.remove(0);
         }
         known.push(to.clone());
+    }
+
+    /// It will probably end soon, and does not count; false if it has used more CPU time than that already.
+    pub fn stays_short(&mut self) -> bool {
+        let short = self.proc.cpu_ms <= SHORT_MS_MAX;
+        if short {
+            self.proc.demand = 0;
+        }
+        short
     }
 
     /// It arrived at `to`.

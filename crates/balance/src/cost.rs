@@ -54,6 +54,8 @@ pub(crate) struct Slot<'a> {
     pub node: &'a Node,
     /// Its speed, or home's if the difference may be noise.
     speed: u32,
+    /// … what is left of it beside the farm's own work there.
+    left_speed: u32,
     /// All work there, hundredths.
     pub work: u64,
     /// … of it, what is not this home's and counts beside this home's processes; and what of that lasted.
@@ -75,7 +77,7 @@ impl Slot<'_> {
 
     /// The properties that distinguish nodes with equal work.
     pub fn make(&self) -> (u32, u32) {
-        (self.node.entry.cores, self.speed)
+        (self.node.entry.cores, self.left_speed)
     }
 
     /// Speed of a whole core: what a process does in a second of CPU time, up to noise.
@@ -103,10 +105,10 @@ impl Slot<'_> {
     pub fn cost_of(&self, work: u64) -> u64 {
         let cores = u64::from(self.node.entry.cores.max(1));
         if self.first == 0 {
-            return cost(self.node.entry.cores, self.speed, work);
+            return cost(self.node.entry.cores, self.left_speed, work);
         }
         let (left, ours) = (self.left(), self.beside_first(work));
-        let alone = cost(self.node.entry.cores, self.speed, DEMAND_FULL * cores);
+        let alone = cost(self.node.entry.cores, self.left_speed, DEMAND_FULL * cores);
         alone * ours.max(left) / left
     }
 
@@ -137,7 +139,13 @@ impl Slot<'_> {
 
 /// All nodes in tie-breaking order: this one, then by name.
 pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
-    let (ours, flying) = (ours(view), flying_kib(view));
+    let (mut ours, flying) = (ours(view), flying_kib(view));
+    if view.weighs() {
+        for proc in &view.procs {
+            let more = view.weight(proc) - proc.demand;
+            *ours.entry(view.whereabouts(proc)).or_insert(0) += more;
+        }
+    }
     let own = view.own().map_or((STANDARD_SPEED, 0), |node| {
         (node.entry.speed, node.entry.kind)
     });
@@ -161,9 +169,12 @@ pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
             (false, _) if node.mean >= FIRST_MIN => (node.mean, node.mean, yields(node.mean)),
             (false, _) => (node.others, node.steady, 0),
         };
+        let speed = speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy);
+        let left_percent = 100 - view.busy_percent_at(&node.entry.node);
         Slot {
             node,
-            speed: speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy),
+            speed,
+            left_speed: (u64::from(speed) * left_percent / 100) as u32,
             work: others + ours.get(&node.entry.node).copied().unwrap_or(0),
             others,
             steady,

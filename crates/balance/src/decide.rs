@@ -54,7 +54,8 @@ fn balanced(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
     let mut plan = Plan::new(view, policy, now);
     follow_files(&mut plan, now);
     fill_idle_cores(&mut plan);
-    if plan.chosen.is_empty() {
+    // A stream of short programs needs no rotation.
+    if plan.chosen.is_empty() && !view.weighs() {
         rotate(&mut plan);
     }
     plan.chosen

@@ -20,7 +20,7 @@ pub(crate) fn bound(policy: &Policy, proc: &Proc, flies: bool, now: Tick) -> Opt
     if flies {
         return Some(Stay::Busy);
     }
-    if now.since(proc.arrived) < policy.residence_ms {
+    if now.since(proc.arrived) < policy.residence_ms || proc.cpu_ms < policy.used_ms_min {
         return Some(Stay::TooYoung);
     }
     None

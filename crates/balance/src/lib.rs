@@ -10,6 +10,7 @@ mod account;
 mod admit;
 mod cost;
 mod decide;
+mod durations;
 mod eligible;
 mod file_use;
 mod follow_files;

@@ -29,6 +29,15 @@ pub struct Fresh {
     /// How many other programs are about to start at this home: starting them is work of home, which may well keep the
     /// last of them.
     pub begin: u64,
+    /// CPU time that it will probably use, if that is known.
+    pub expected_ms: Option<u64>,
+}
+
+impl Fresh {
+    /// Its start elsewhere would cost more than it is worth.
+    pub fn is_short(&self, policy: &Policy) -> bool {
+        policy.kind == Kind::Armento && self.expected_ms.is_some_and(|ms| ms <= policy.short_ms)
+    }
 }
 
 impl Default for Fresh {
@@ -40,6 +49,7 @@ impl Default for Fresh {
             hint: None,
             files: Traffic::default(),
             begin: 0,
+            expected_ms: None,
         }
     }
 }
@@ -58,6 +68,11 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
                 && slot.has_room(policy, fresh.need_kib))
     };
     let open: Vec<Slot> = slots(view, policy).into_iter().filter(fits).collect();
+    // Memory before everything.
+    let home = |slot: &Slot| *slot.name() == view.me && slot.has_room(policy, fresh.need_kib);
+    if fresh.is_short(policy) && open.iter().any(home) {
+        return None;
+    }
     match policy.kind {
         Kind::None => None,
         Kind::Static => next_in_turn(view, &open),

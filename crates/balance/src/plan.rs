@@ -66,6 +66,11 @@ impl PlannedNode<'_> {
         }
     }
 
+    /// [`PlannedNode::steady`] as `proc`, which is there, sees it: its own weight is nothing to itself.
+    pub fn steady_for(&self, view: &View, proc: &Proc) -> u64 {
+        self.steady().saturating_sub(view.weight(proc)) + proc.demand
+    }
+
     /// Whether a core is free for `demand`; where the node's own programs come before guests, also whether they leave a
     /// good part of one.
     pub fn has_core(&self, demand: u64) -> bool {
@@ -185,12 +190,13 @@ impl<'a> Plan<'a> {
             grounds(cause, rates, losses, proc, self.price_ms(proc, to)),
         );
         self.chosen.push(chosen);
+        let weight = self.view.weight(proc);
         let source = &mut self.nodes[from];
         source.free.retain(|p| p.pid != proc.pid);
-        source.slot.work = source.slot.work.saturating_sub(proc.demand);
+        source.slot.work = source.slot.work.saturating_sub(weight);
         source.unsettled = true;
         let target = &mut self.nodes[to];
-        target.slot.work += proc.demand;
+        target.slot.work += weight;
         target.slot.flying_kib += need_kib(proc.rss_kib);
         target.unsettled = true;
     }

@@ -86,16 +86,25 @@ fn gains(plan: &Plan, from: usize, to: usize, proc: &Proc) -> bool {
         return false;
     }
     let price = plan.price_ms(proc, to);
-    let now = plan.progress(proc, from, source.steady());
+    let work = source.steady_for(plan.view, proc);
+    let crowded = match source.slot.comes_first() {
+        true => source.is_crowded(),
+        false => work > source.full(),
+    };
+    let now = plan.progress(proc, from, work);
     let then = plan.progress(proc, to, target.slot.work + proc.demand);
     let remains_ms = proc.age_ms.max(REMAINS_MS_MIN) as i64;
-    if target.has_core(proc.demand) && source.is_crowded() {
+    if target.has_core(proc.demand) && crowded {
         // An idle core adds power, however slow, if rotations cost little in comparison.
         let turns = price * policy.slower_each as i64 <= remains_ms;
         return turns && then * remains_ms > now.max(then) * price
             || pays(now, then, price, remains_ms);
     }
-    if source.is_crowded() {
+    if crowded && plan.view.typical_ms.is_some() {
+        // Short programs come and go: the next of them even the nodes out, for nothing.
+        return false;
+    }
+    if crowded {
         let asked = proc.demand * policy.margin_percent / 100;
         let asked = plan.progress(proc, to, target.slot.work + asked);
         return asked > now && pays(now, then, price, remains_ms);

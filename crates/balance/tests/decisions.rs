@@ -70,6 +70,8 @@ fn farm(counts: &[i32]) -> View {
         ended_last: None,
         turns_ms: 0,
         upkeep: 0,
+        busy_percent: 0,
+        typical_ms: None,
     }
 }
 

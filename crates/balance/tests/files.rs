@@ -91,6 +91,8 @@ fn view(nodes: Vec<Node>, procs: Vec<Proc>) -> View {
         ended_last: None,
         turns_ms: 0,
         upkeep: 0,
+        busy_percent: Default::default(),
+        typical_ms: None,
     }
 }
 
@@ -282,6 +284,7 @@ fn moves_in_ten_minutes(waits: u64, home_only: u64) -> [usize; 2] {
         rss_kib: 10_000,
         threads: 1,
         busy_percent: 100,
+        waits: false,
         calls: Counts {
             waits: calls,
             ..Counts::default()
@@ -385,6 +388,7 @@ fn what_was_seen_away_is_remembered_at_home_and_by_name() {
             rss_kib: 10_000,
             threads: 1,
             busy_percent: 100,
+            waits: false,
             calls: Counts {
                 waits: now * 2,
                 sent: now * 1000,

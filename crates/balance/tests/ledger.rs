@@ -24,6 +24,7 @@ fn seen(pid: i32, place: &str) -> Seen {
         name: String::new(),
         age_ms: 60_000,
         locked: false,
+        waits: false,
         needs: None,
         hint: None,
     }

@@ -167,6 +167,18 @@ pub enum Ask {
         /// As in [`ProcInfo`].
         #[serde(default)]
         portable: bool,
+        /// The file of the program.
+        #[serde(default)]
+        program: String,
+        /// The process that has started it; 0 if unknown.
+        #[serde(default)]
+        parent: Pid,
+        /// Programs of the tree that wait for the keeper to ask for them.
+        #[serde(default)]
+        waiting: u32,
+        /// What has ended since the last such message, or [`Report::Procs`].
+        #[serde(default)]
+        ran: Vec<Ran>,
     },
     /// The keeper decided to move to `node`: get it admitted there and return a way in. The daemon asks the target's
     /// daemon, which reserves room and starts a host.
@@ -556,7 +568,12 @@ pub enum Order {
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Report {
     /// From a keeper, once or twice a second and after every change: all living processes of the tree.
-    Procs { procs: Vec<ProcInfo> },
+    Procs {
+        procs: Vec<ProcInfo>,
+        /// What has ended since the last such message, or [`Ask::Place`].
+        #[serde(default)]
+        ran: Vec<Ran>,
+    },
     Moved {
         ticket: u64,
         pid: Pid,
@@ -587,6 +604,18 @@ pub enum Report {
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
     ToCome,
+}
+
+/// A program that a process of the tree does not run any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ran {
+    pub pid: Pid,
+    /// Its file; empty if unknown.
+    pub program: String,
+    /// CPU time that it used at home and away, if that is known.
+    pub cpu_ms: Option<u64>,
+    /// The process has ended; else it runs another program.
+    pub ended: bool,
 }
 
 /// One process, from its keeper.

@@ -81,17 +81,17 @@ impl Ledger {
         let nodes: Vec<Node> = known.into_iter().map(&mut slot).collect();
         let names: HashSet<&NodeName> = nodes.iter().map(|n| &n.entry.node).collect();
         self.others.retain(|name, _| names.contains(name));
-        self.seen(nodes)
+        self.seen(nodes, now)
     }
 
     /// This node alone: all that [`crate::admit`] uses. `own` is its entry in the load vector.
     pub fn own_view(&mut self, own: Option<Known>, open: Users, now: Tick) -> View {
         self.expire(now);
         let own = own.map(|own| self.slot(own, open, &[], now));
-        self.seen(own.into_iter().collect())
+        self.seen(own.into_iter().collect(), now)
     }
 
-    fn seen(&self, nodes: Vec<Node>) -> View {
+    fn seen(&self, nodes: Vec<Node>, now: Tick) -> View {
         View {
             me: self.me.clone(),
             nodes,
@@ -106,6 +106,8 @@ impl Ledger {
             ended_last: self.ended_last,
             turns_ms: self.turns_us / 1000,
             upkeep: self.upkeep.least(),
+            busy_percent: self.busy_percent,
+            typical_ms: self.typical_ms(now),
         }
     }
 

@@ -256,6 +256,7 @@ impl Farm {
             name: String::new(),
             age_ms: self.now - r.began,
             locked: r.job.locked,
+            waits: false,
             needs: None,
             hint: None,
         };

@@ -34,6 +34,10 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
         p.usage.used_at(&l.node, t.keep.cpu.away(pid));
     }
     let first = p.is_before_exec();
+    if let Some(ran) = p.usage.program_ended() {
+        t.keep.ran.push(ran);
+    }
+    p.usage.program_begins();
     match traced {
         true => p.enter_exec_stop(&t.keep.deputies),
         false => p.exec_untraced(&t.keep.deputies),

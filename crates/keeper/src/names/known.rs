@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 const KNOWN_MAX: usize = 256;
 /// … and all of them together have so many bytes of names.
 const BYTES_MAX: usize = 4 << 20;
-/// How long a host knows a directory without asking again.
-const KNOWN_FOR: Duration = Duration::from_secs(2);
+/// How long a host knows a directory without asking again. To look for programs that watch it, and to read it, is a fifth of
+/// what a keeper does for a dozen compilers if that is repeated every two seconds.
+const KNOWN_FOR: Duration = Duration::from_secs(5);
 /// How long a directory that cannot be known is not looked at again: it may be long, and each lookup in it asks.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 const REFUSED_MAX: usize = 1024;

@@ -102,6 +102,11 @@ impl Process {
         Process { born, ..self }
     }
 
+    pub fn child_of(mut self, parent: Pid) -> Process {
+        self.usage.ppid = parent;
+        self
+    }
+
     pub fn age(&self) -> Duration {
         self.born.elapsed()
     }

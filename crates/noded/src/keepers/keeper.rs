@@ -49,7 +49,11 @@ pub fn needs(hello: &KeeperHello, portable: bool) -> Option<CpuSet> {
     hello.common.clone().filter(|_| portable)
 }
 
-pub fn seen(p: &ProcInfo, hello: &KeeperHello) -> Seen {
+/// A process that runs for less than this share of its time, percent, while it has a child, waits for that.
+const WAITS_PERCENT: u8 = 5;
+
+/// What the ledger is told of a process. `parent`: it has a child.
+pub fn seen(p: &ProcInfo, parent: bool, hello: &KeeperHello) -> Seen {
     Seen {
         pid: p.pid,
         uid: p.uid,
@@ -68,6 +72,7 @@ pub fn seen(p: &ProcInfo, hello: &KeeperHello) -> Seen {
         name: program_name(&p.command).to_owned(),
         age_ms: p.age_ms,
         locked: p.locked,
+        waits: parent && p.busy_percent < WAITS_PERCENT,
         needs: needs(hello, p.portable),
         hint: hello.hint,
     }

@@ -108,6 +108,7 @@ impl World {
             },
             age_ms: (self.now - p.job.start_us) / 1000,
             locked: false,
+            waits: false,
             needs: None,
             hint: None,
         }
