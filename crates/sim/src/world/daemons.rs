@@ -74,11 +74,6 @@ impl World {
         }
         self.look_at_copies(i);
         let now = self.tick(i);
-        // What a process has used so far counts in decisions.
-        for task in &self.homes[i] {
-            let place = self.procs[*task].place;
-            self.machines[place].0.advance(self.now);
-        }
         let seen = self.homes[i].iter().map(|&task| self.seen(task));
         let seen: Vec<Seen> = seen.collect();
         let guests: Vec<Guest> = self.guests(i).map(|task| self.guest(task)).collect();
