@@ -86,7 +86,7 @@ fn free<'a>(
 ) -> HashMap<&'a NodeName, Vec<&'a Proc>> {
     let flying: HashSet<Pid> = view.flights.iter().map(|f| f.pid).collect();
     let free = |p: &&Proc| {
-        bound(policy, p, flying.contains(&p.pid), now).is_none()
+        bound(view, policy, p, flying.contains(&p.pid), now).is_none()
             && (memory || !belongs_home(view, policy, p))
     };
     let mut by_place: HashMap<&NodeName, Vec<&Proc>> = HashMap::new();

@@ -8,7 +8,13 @@ use armento_gossip::Tick;
 use armento_model::{Hint, Stay};
 
 /// Why `proc` may not be moved now, whatever the target. `flies`: a move of it is in progress.
-pub(crate) fn bound(policy: &Policy, proc: &Proc, flies: bool, now: Tick) -> Option<Stay> {
+pub(crate) fn bound(
+    view: &View,
+    policy: &Policy,
+    proc: &Proc,
+    flies: bool,
+    now: Tick,
+) -> Option<Stay> {
     if proc.locked {
         return Some(Stay::Locked);
     }
@@ -20,7 +26,8 @@ pub(crate) fn bound(policy: &Policy, proc: &Proc, flies: bool, now: Tick) -> Opt
     if flies {
         return Some(Stay::Busy);
     }
-    if now.since(proc.arrived) < policy.residence_ms || proc.cpu_ms < policy.used_ms_min {
+    let short = view.typical_ms.is_some() && proc.cpu_ms < policy.used_ms_min;
+    if now.since(proc.arrived) < policy.residence_ms || short {
         return Some(Stay::TooYoung);
     }
     None

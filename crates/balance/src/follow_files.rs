@@ -30,7 +30,14 @@ pub(crate) fn follow_files(plan: &mut Plan, now: Tick) {
         };
         // What it loses in a second, not only in a second of CPU time.
         let loses = plan.loss_us(proc, from) / 1000 * proc.computes_permille / 1000;
-        let may_go = bound(plan.policy, proc, flying.contains(&proc.pid), now).is_none();
+        let may_go = bound(
+            plan.view,
+            plan.policy,
+            proc,
+            flying.contains(&proc.pid),
+            now,
+        )
+        .is_none();
         if loses >= FELT_PERMILLE && may_go {
             felt.push((Reverse(loses), proc.pid, proc, from));
         }

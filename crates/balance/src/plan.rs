@@ -97,8 +97,8 @@ impl<'a> Plan<'a> {
             if flies {
                 unsettled.insert(&proc.place);
             }
-            let may_go =
-                bound(policy, proc, flies, now).is_none() && !belongs_home(view, policy, proc);
+            let may_go = bound(view, policy, proc, flies, now).is_none()
+                && !belongs_home(view, policy, proc);
             if proc.demand >= DEMAND_MIN && may_go {
                 free.entry(&proc.place).or_default().push(proc);
             }

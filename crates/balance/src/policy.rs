@@ -49,8 +49,8 @@ pub struct Policy {
     /// A process stays at least this long after its arrival, and after its start. PAPER: MOSIX lets a process stay
     /// about a second before it is considered.
     pub residence_ms: u64,
-    /// … and until it has used so much CPU time: what it still needs is about what it has used, and one that was just
-    /// placed at its exec is not moved for less than the move costs.
+    /// … and, where many short programs come and go, until it has used so much CPU time: what it still needs is about what
+    /// it has used, and one that was just placed at its exec is not moved for less than the move costs.
     pub used_ms_min: u64,
     /// At most one decision in this time. PAPER: MOSIX computes loads once a second. A tenth less than that, so that
     /// jitter of a daemon's one-second clock does not skip every other decision.

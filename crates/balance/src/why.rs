@@ -81,7 +81,7 @@ pub fn away(view: &View, policy: &Policy, pid: Pid) -> Option<Away> {
 /// Why the policy leaves `pid` where it is; `None` if it is unknown here or will move now.
 pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
     let proc = view.procs.iter().find(|proc| proc.pid == pid)?;
-    if let Some(stay) = bound(policy, proc, view.flies(pid).is_some(), now) {
+    if let Some(stay) = bound(view, policy, proc, view.flies(pid).is_some(), now) {
         return Some(stay);
     }
     if decide(view, policy, now)
