@@ -8,6 +8,10 @@
 //! ```
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
+pub use crate::mfs::{
+    FilesExport, FilesStart, MfsInfo, MfsPlaces, MfsRoute, MfsServer, MfsStart, MfsStream, MfsUp,
+    socket_of_mount,
+};
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
 use armento_model::{FileCounts, Hint, HomePid, NodeName, Pid, Stay, Tid, TreeId};
 use serde::{Deserialize, Serialize};
@@ -194,6 +198,31 @@ pub enum Ask {
 
     /// From a keeper or host that said hello on this session: a new identity, for the old one expires.
     Identity,
+    // --- MFS (`mfs.rs`) ---
+    /// Whether it is mounted here, and what its streams did.
+    Mfs,
+    /// `selected` below the mount point means `node` for this process and those that it starts.
+    MfsSelect {
+        pid: Pid,
+        node: NodeName,
+    },
+    /// From the mount process: a way to the file server of `uid` on `node`.
+    MfsRoute {
+        node: NodeName,
+        uid: u32,
+    },
+    /// … what the symbolic names mean for this thread or process.
+    MfsPlaces {
+        pid: Pid,
+    },
+    /// … it made a file through `magic`, and there.
+    MfsMade {
+        pid: Pid,
+        node: NodeName,
+    },
+    /// From a file server: a new identity, for the old one expires.
+    MfsIdentity,
+
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
     ToCome,
@@ -310,6 +339,9 @@ pub enum Answer {
     Identity {
         identity: armento_link::Identity,
     },
+    Mfs(MfsInfo),
+    MfsRoute(MfsRoute),
+    MfsPlaces(MfsPlaces),
 }
 
 /// The changes of `armento farm trust`; a setting that is `None` stays.
@@ -330,8 +362,8 @@ pub struct TrustChange {
     pub dry_run: bool,
 }
 
-/// The changes of `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel` and `bring`; a switch that
-/// is `None` stays.
+/// The changes of `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring` and of
+/// `armento mfs on` and `off`; a switch that is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SwitchChange {
@@ -345,6 +377,8 @@ pub struct SwitchChange {
     pub stay: Option<bool>,
     /// Send this node's load to no node, move no process.
     pub quiet: Option<bool>,
+    /// `armento mfs on` and `off`: MFS is mounted here, and files of this node are served.
+    pub mfs: Option<bool>,
     /// Guests leave, once.
     pub expel: bool,
     /// This home's processes come home, once.
@@ -372,6 +406,8 @@ pub struct SwitchInfo {
     pub block: bool,
     pub stay: bool,
     pub quiet: bool,
+    #[serde(default)]
+    pub mfs: bool,
     /// Guests are being sent away.
     pub expels: bool,
     /// `owner_first` is set …
@@ -382,7 +418,7 @@ pub struct SwitchInfo {
     pub owner: bool,
     /// This home's processes that were ordered to come home and have not arrived yet.
     pub brings: u64,
-    /// Which of `block`, `stay`, `quiet` were changed by command and override the configuration.
+    /// Which of `block`, `stay`, `quiet`, `mfs` were changed by command and override the configuration.
     pub changed: Vec<String>,
     /// Processes of this home that are elsewhere.
     pub away: u64,
@@ -613,6 +649,9 @@ pub struct ProcInfo {
     pub portable: bool,
     /// Age of the process, milliseconds.
     pub age_ms: u64,
+    /// The node on which its body called execve(2) last; `None`: home, or unknown.
+    #[serde(default)]
+    pub last_exec: Option<NodeName>,
 }
 
 /// One guest, from its host.

@@ -8,6 +8,7 @@
 mod again;
 pub mod api;
 mod line;
+mod mfs;
 mod session;
 mod sys;
 pub mod version;

@@ -33,6 +33,7 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
         });
         p.usage.used_at(&l.node, t.keep.cpu.away(pid));
     }
+    p.usage.last_exec = p.link().map(|l| l.node.clone());
     let first = p.is_before_exec();
     match traced {
         true => p.enter_exec_stop(&t.keep.deputies),

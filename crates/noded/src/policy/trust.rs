@@ -23,6 +23,7 @@ pub fn reload(node: &Node) -> Result<TrustInfo, FarmError> {
     })?;
     *node.given.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
     node.lock().switches.follow(&fresh);
+    node.mfs.changed.notify_one();
     holds(node, trust);
     Ok(trust_info(node, &fresh, &changes))
 }
