@@ -60,3 +60,6 @@ pub struct Places {
     /// What it selected (`armento mfs select NODE`); its home, if nothing.
     pub selected: NodeName,
 }
+
+mod stub;
+pub use stub::*;

@@ -16,6 +16,8 @@ pub const MOUNT_FILE: &str = "mfs/mount.json";
 pub struct MountRecord {
     pub process: Process,
     pub point: PathBuf,
+    /// It has said that it is mounted.
+    pub up: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -135,22 +135,22 @@ fn mount(node: &Arc<Node>, point: &Path) -> Result<(), String> {
     let shown = point.to_str().ok_or("its path is no UTF-8")?;
     let fresh = child::start(node, "mfs-mount", &[shown], STEM)?;
     let process = fresh.process;
-    let record = MountRecord {
+    let mut record = MountRecord {
         process,
         point: point.to_owned(),
+        up: false,
     };
-    // Before it reads its line, without which it ends: should this daemon end now, the next one knows of it.
-    if let Err(e) = node.state.note_json(MOUNT_FILE, &record) {
-        tracing::warn!("{e}: a restarted daemon will not know the mount");
-    }
-    // Its first question may come before its answer.
-    node.mfs.mount().record = Some(record.clone());
+    // Before it reads its line, without which it ends: should this daemon end now, the next one knows of it. And its first
+    // question may come before its answer.
+    note(node, &record);
     move_apart(STEM, process);
     let up = fresh.instruct(&order);
     match up {
         Ok((mut child, _)) => {
-            tracing::info!("MFS is mounted at {shown}");
+            record.up = true;
+            note(node, &record);
             node.mfs.mount().why.clear();
+            tracing::info!("MFS is mounted at {shown}");
             thread::spawn(move || {
                 let status = child.wait();
                 tracing::info!("the mount process of MFS ended: {status:?}");
@@ -162,6 +162,13 @@ fn mount(node: &Arc<Node>, point: &Path) -> Result<(), String> {
             Err(why)
         }
     }
+}
+
+fn note(node: &Node, record: &MountRecord) {
+    if let Err(e) = node.state.note_json(MOUNT_FILE, record) {
+        tracing::warn!("{e}: a restarted daemon will not know the mount");
+    }
+    node.mfs.mount().record = Some(record.clone());
 }
 
 fn start_line(node: &Node, clear: bool) -> MfsStart {
@@ -206,7 +213,7 @@ fn unmount(node: &Arc<Node>, record: &MountRecord) {
 
 fn forget(node: &Node, record: &MountRecord) {
     let mut mount = node.mfs.mount();
-    if mount.record.as_ref() == Some(record) {
+    if mount.record.as_ref().map(|r| r.process) == Some(record.process) {
         mount.record = None;
         let _ = std::fs::remove_file(node.state.path().join(MOUNT_FILE));
     }

@@ -17,7 +17,7 @@ const ANSWERED: Duration = Duration::from_secs(3);
 pub fn stat(node: &Node, uid: u32) -> MfsInfo {
     let (on, given) = (node.lock().switches.mfs(), node.settings());
     let mount = node.mfs.mount().clone();
-    let lives = mount.record.as_ref().filter(|r| r.process.lives());
+    let lives = mount.record.as_ref().filter(|r| r.up && r.process.lives());
     let mut why = match lives {
         Some(_) => String::new(),
         None => mount.why,

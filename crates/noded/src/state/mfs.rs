@@ -39,6 +39,10 @@ impl Mfs {
         let (servers, unfinished) = FileServers::recover(state);
         unfinished.iter().for_each(kill_server);
         let record = state.read_json::<MountRecord>(MOUNT_FILE).ok().flatten();
+        // One that its daemon did not hear of may never be up: a dead record has it started again.
+        if let Some(r) = record.as_ref().filter(|r| !r.up && r.process.lives()) {
+            sys::kill(r.process.pid);
+        }
         Mfs {
             servers: Mutex::new(servers),
             mount: Mutex::new(MountState {
@@ -59,6 +63,12 @@ impl Mfs {
 
     pub fn notes(&self) -> MutexGuard<'_, Notes> {
         lock(&self.notes)
+    }
+
+    /// Whether it is to be mounted may have changed; what failed before is tried again.
+    pub fn may_have_changed(&self) {
+        self.mount().why.clear();
+        self.changed.notify_one();
     }
 
     /// Whether that process holds the mount.
