@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 const KEYS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
@@ -110,6 +111,16 @@ impl Ending {
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         }
         Ending(set)
+    }
+
+    /// Waits for one of them, for so long at most.
+    pub fn wait_for(&self, time: Duration) {
+        let time = libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        // SAFETY: a set and a time that are read. An interruption, by a debugger, ends the wait early.
+        unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const time) };
     }
 
     /// Waits for one of them.

@@ -23,6 +23,8 @@ const DIALLED: Duration = Duration::from_secs(3);
 const RESTARTED: Duration = Duration::from_secs(3);
 /// Nodes come and go with gossip's period, a second.
 const NODES_FRESH: Duration = Duration::from_millis(500);
+/// openMosix: "mosix.map", node numbers are 1 to 65535.
+const NUMBER_MAX: u32 = 65_535;
 
 pub struct ByDaemon {
     socket: PathBuf,
@@ -114,7 +116,7 @@ impl Farm for ByDaemon {
         let answer = self.quick(&Ask::Nodes);
         let mut known = lock(&self.nodes);
         if let Ok(Answer::Nodes { nodes }) = answer {
-            known.1 = nodes.iter().map(node).collect();
+            known.1 = farm_nodes(&nodes);
         }
         known.0 = Some(Instant::now());
         known.1.clone()
@@ -164,13 +166,25 @@ fn own(me: &NodeName) -> FarmNode {
     }
 }
 
-fn node(n: &NodeInfo) -> FarmNode {
-    FarmNode {
+fn farm_nodes(nodes: &[NodeInfo]) -> Vec<FarmNode> {
+    let numbers: Vec<Option<u32>> = nodes.iter().map(|n| number(&n.name)).collect();
+    let once = |n: &u32| numbers.iter().filter(|o| **o == Some(*n)).count() == 1;
+    let node = |(n, number): (&NodeInfo, &Option<u32>)| FarmNode {
         name: n.name.clone(),
-        number: None,
+        number: number.filter(once),
         own: n.here,
         alive: n.here || n.state != "down",
-    }
+    };
+    nodes.iter().zip(&numbers).map(node).collect()
+}
+
+/// The number that a name ends with, in openMosix' range: n7 and node7 are node 7.
+fn number(name: &NodeName) -> Option<u32> {
+    let text = name.as_str();
+    let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
+    let number = digits.parse().ok().filter(|_| plain)?;
+    (1..=NUMBER_MAX).contains(&number).then_some(number)
 }
 
 fn places(p: MfsPlaces) -> Places {
@@ -180,5 +194,23 @@ fn places(p: MfsPlaces) -> Places {
         last_exec: p.last_exec,
         magic: p.magic,
         selected: p.selected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_end_with_numbers() {
+        let check = |name: &str, want| {
+            assert_eq!(number(&name.parse().expect("name")), want, "{name}");
+        };
+        check("n7", Some(7));
+        check("node-65535", Some(65_535));
+        check("7", Some(7));
+        for none in ["n", "n07", "n0", "n65536", "n7a", "r2-n7x", "a1b2"] {
+            check(none, None);
+        }
     }
 }

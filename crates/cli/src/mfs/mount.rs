@@ -22,6 +22,8 @@ use std::time::Duration;
 const STALE_MAX: usize = 64;
 /// A reader of the figures that does not read.
 const WRITTEN: Duration = Duration::from_secs(1);
+/// For files in use when it is unmounted; the daemon waits longer (`noded/src/mfs/mount.rs`).
+const GRACE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Returns the exit code. Before: this process has one thread.
@@ -51,7 +53,6 @@ fn begin(point: Option<&OsStr>) -> Result<Option<(Mount, PathBuf)>, Failure> {
     if start.clear {
         return Ok(None);
     }
-    sys::set_umask(0);
     usable(&point)?;
     let farm = ByDaemon::new(socket_path(), start.node);
     let options = Options {
@@ -103,13 +104,15 @@ fn hold(mount: Arc<Mount>, point: &Path, signals: &sys::Ending) -> i32 {
         eprintln!("armento mfs-mount: {e}");
     }
     signals.wait();
-    // In use or not: programs keep what they have open, and get errors from it when this process has ended.
     match sys::unmount_lazily(point) {
         // It was unmounted by others.
-        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => return 0,
         Err(e) => eprintln!("armento mfs-mount: {}: {e}", point.display()),
         Ok(()) => {}
     }
+    // What was written is on its way; the kernel has done with us when nothing is open. Programs that have files open for
+    // longer get errors from them.
+    signals.wait_for(GRACE);
     0
 }
 
