@@ -4,61 +4,38 @@
 //! kernel, and a stream with one file server for each node and user ([`Server`]), which has that user's rights there and
 //! no others.
 //!
-//! This crate finds no node and starts no process: the daemon does ([`Farm`]).
+//! This crate finds no node and starts no process: the daemon does ([`Farm`]). Start at [`Mount`] for one side and at [`Server`] for the
+//! other; `protocol` is between them.
 
-use armento_link::Duplex;
-use armento_model::NodeName;
+mod client;
+mod farm;
+mod fuse;
+pub mod protocol;
+mod server;
+mod sync;
+mod sys;
 
-/// What a mount asks of its daemon.
-pub trait Farm: Send + Sync + 'static {
-    /// All nodes of the farm now.
-    fn nodes(&self) -> Vec<FarmNode>;
-    /// A stream to the file server of `uid` on `node`. It waits a few seconds at most.
-    fn connect(&self, node: &NodeName, uid: u32) -> Result<Duplex, Unreachable>;
-    /// What the symbolic names mean for process `pid` of this node.
-    fn places(&self, pid: u32) -> Places;
-    /// Process `pid` has made a file on `node`: `/mfs/magic` means it from now on.
-    fn made(&self, pid: u32, node: &NodeName);
-}
+pub use client::{Mount, NodeStats, Options, Stats};
+pub use farm::{Farm, FarmNode, Places, Unreachable};
+pub use server::{Export, Exports, Server};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FarmNode {
-    pub name: NodeName,
-    /// Its number, by which it may be named, too: openMosix' node ID, 1 to 65535.
-    pub number: Option<u32>,
-    /// This node.
-    pub own: bool,
-    /// It answered last time.
-    pub alive: bool,
-}
-
-/// Why there is no stream to a file server.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreachable {
-    /// No node of the farm has this name: `ENOENT`.
-    #[error("no node has this name")]
-    Unknown,
-    /// It does not answer: `EHOSTUNREACH`.
-    #[error("it does not answer: {0}")]
-    Lost(String),
-    /// It exports no files, or none to this user: `EACCES`.
+#[derive(Debug, thiserror::Error)]
+pub enum MfsError {
+    /// Nothing is mounted, and nothing was changed.
+    #[error("{what}: {cause}")]
+    Mount { what: String, cause: std::io::Error },
+    /// An export cannot be used; the server did not start.
+    #[error("export {path}: {why}")]
+    Export { path: String, why: String },
+    /// The stream is closed; files that it had open stay open for a while, for one that takes the session up again.
+    #[error("file stream: {0}")]
+    Stream(#[from] protocol::ProtocolError),
+    /// The peer does not keep to the protocol; its stream is closed.
+    #[error("file stream: {0}")]
+    Peer(String),
+    /// A system call failed that needs nothing but memory and descriptors.
     #[error("{0}")]
-    Refused(String),
-}
-
-/// Nodes that the symbolic names below the mount point mean for one process; openMosix mfs.txt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
-    /// Where its body is: `here`.
-    pub here: NodeName,
-    /// Where it was started: `home`.
-    pub home: NodeName,
-    /// Of its last successful execve(2): `lastexec`.
-    pub last_exec: NodeName,
-    /// Where it last made a file through `magic`; where it is, if it made none.
-    pub magic: NodeName,
-    /// What it selected (`armento mfs select NODE`); its home, if nothing.
-    pub selected: NodeName,
+    System(#[from] std::io::Error),
 }
 
 mod stub;

@@ -1,0 +1,42 @@
+//! Another user for this process.
+
+use std::ffi::CStr;
+use std::io;
+
+/// All groups of a user, as the group database has them; only its own number if it has no name.
+fn groups_of(uid: u32) -> (u32, Vec<u32>) {
+    // SAFETY: getpwuid's result is used before another call of this single-threaded start; the list is as long as said.
+    unsafe {
+        let pw = libc::getpwuid(uid);
+        if pw.is_null() {
+            return (uid, vec![uid]);
+        }
+        let (name, gid) = (CStr::from_ptr((*pw).pw_name).to_owned(), (*pw).pw_gid);
+        let mut list = vec![0; 256];
+        let mut n = list.len() as i32;
+        if libc::getgrouplist(name.as_ptr(), gid, list.as_mut_ptr(), &raw mut n) < 0 {
+            return (gid, vec![gid]);
+        }
+        list.truncate(n as usize);
+        (gid, list)
+    }
+}
+
+/// Before: this process has one thread, or its other threads do nothing.
+pub fn become_user(uid: u32) -> io::Result<()> {
+    if uid == 0 {
+        return Ok(());
+    }
+    let (gid, groups) = groups_of(uid);
+    // SAFETY: a live list with its length; plain numbers.
+    let ok = unsafe {
+        libc::setgroups(groups.len(), groups.as_ptr()) == 0
+            && libc::setresgid(gid, gid, gid) == 0
+            && libc::setresuid(uid, uid, uid) == 0
+    };
+    if ok {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
