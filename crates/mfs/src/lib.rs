@@ -37,6 +37,3 @@ pub enum MfsError {
     #[error("{0}")]
     System(#[from] std::io::Error),
 }
-
-mod stub;
-pub use stub::*;

@@ -157,13 +157,13 @@ fn figures(n: &NodeStats) -> MfsStream {
         uid: n.uid,
         connected: n.connected,
         calls: n.calls,
-        read_bytes: n.read_bytes,
-        written_bytes: n.written_bytes,
+        read_bytes: n.bytes_read,
+        written_bytes: n.bytes_written,
         open_files: n.open_files,
         reconnects: n.reconnects,
         errors: n.errors,
         invalidations: n.invalidations,
-        p50_us: n.p50_us,
-        p99_us: n.p99_us,
+        p50_us: n.latency_p50_us,
+        p99_us: n.latency_p99_us,
     }
 }
