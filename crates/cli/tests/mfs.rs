@@ -253,7 +253,7 @@ fn users_have_their_own_rights(farm: &Farm) {
     );
     let servers = farm.sh(
         "n2",
-        "ps -o user:20= -C armento -o args= | grep mfs-serve | cut -d' ' -f1 | sort -u",
+        "ps -e -o user:20=,args= | sed -n 's/ *armento mfs-serve$//p' | sort -u",
     );
     for user in ["alice", "bob", "root"] {
         assert!(servers.lines().any(|l| l == user), "{servers}");

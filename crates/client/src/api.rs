@@ -597,6 +597,8 @@ pub enum Report {
     },
     /// A fresh program has arrived at its start node, or starts here.
     Placed { pid: Pid },
+    /// The body of this process called execve(2) on this node, and not at home, or is at home for the first time since.
+    Execed { pid: Pid, node: NodeName },
     /// From a host.
     Guests { guests: Vec<GuestInfo> },
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.

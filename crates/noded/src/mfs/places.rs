@@ -18,10 +18,10 @@ pub fn places(node: &Node, thread: Pid) -> MfsPlaces {
     let (here, last_exec) = {
         let core = node.lock();
         let held = core.keepers.holder(pid).and_then(|k| k.holds(pid));
-        (
-            held.map(|p| p.place.clone()),
-            held.and_then(|p| p.last_exec.clone()),
-        )
+        let last_exec = core.keepers.all().find_map(|k| k.last_exec(pid)).cloned();
+        // A fresh program begins where it was placed, and is reported later.
+        let here = held.map(|p| &p.place).or(core.ledger.bound_for(pid));
+        (here.cloned(), last_exec)
     };
     let here = here.unwrap_or_else(|| home.clone());
     let notes = node.mfs.notes();
