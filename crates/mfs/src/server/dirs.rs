@@ -3,7 +3,7 @@
 use crate::protocol::{Acls, DirEntry, Entry, Reply};
 use crate::server::Res;
 use crate::server::exports::Place;
-use crate::server::inodes::{Node, attr_at, path_of};
+use crate::server::inodes::{Node, acls_at, attr_at, path_of};
 use crate::server::session::Session;
 use crate::sync::lock;
 use rustix::fs::{FileType, RawDir, SeekFrom};
@@ -88,8 +88,10 @@ impl Session {
             }
         }
         if plus {
+            // Watched first, as for a lookup.
+            let watched = self.watch(open.node, &dir);
             for e in &mut entries {
-                e.entry = self.seen(open.node, &dir, &e.name, under.is_none());
+                e.entry = self.seen(open.node, &dir, &e.name, under.is_none(), watched);
             }
         }
         Ok(Reply::Dir {
@@ -111,7 +113,7 @@ impl Session {
     }
 
     /// An entry with its attributes. `None`: the mount looks it up when it is used.
-    fn seen(&self, id: u64, dir: &Node, name: &[u8], plain: bool) -> Option<Entry> {
+    fn seen(&self, id: u64, dir: &Node, name: &[u8], plain: bool, watched: bool) -> Option<Entry> {
         if name == b"." || name == b".." {
             return None;
         }
@@ -124,13 +126,15 @@ impl Session {
             let child = self.inodes.enter(&f.node, &f.attr, id, name).ok()?;
             (self.shown(&f.node, f.attr), child)
         };
-        Some(Entry {
+        let mut e = Entry {
             id: child,
+            acls: acls_at(dir, name, attr.kind()),
             attr,
-            acls: Acls::default(),
             name_kept: false,
             attr_kept: false,
-        })
+        };
+        self.keep(watched, id, name, &mut e);
+        Some(e)
     }
 
     fn names_above(&self, id: u64, dir: &Node, path: &PathBuf, at: u64, plus: bool) -> Res<Reply> {

@@ -137,17 +137,28 @@ fn open_name(dir: impl AsFd, name: &[u8]) -> Res<OwnedFd> {
 
 /// Which access control lists a file has; both calls are answered from the inode in memory.
 pub fn acls(node: &Node) -> Acls {
-    let has = |name: &str| rustix::fs::getxattr_query(node.path(), name).is_ok();
-    if node.kind == libc::S_IFLNK || node.above.is_some() {
-        return Acls {
-            known: true,
-            ..Acls::default()
-        };
-    }
+    let kind = match node.above {
+        Some(_) => libc::S_IFLNK,
+        None => node.kind,
+    };
+    acls_of(kind, |name| {
+        rustix::fs::getxattr_query(node.path(), name).is_ok()
+    })
+}
+
+pub fn acls_at(dir: &Node, name: &[u8], kind: u32) -> Acls {
+    let path = [dir.path().as_bytes(), b"/", name].concat();
+    acls_of(kind, |name| {
+        rustix::fs::lgetxattr_query(&path[..], name).is_ok()
+    })
+}
+
+fn acls_of(kind: u32, has: impl Fn(&str) -> bool) -> Acls {
+    let link = kind == libc::S_IFLNK;
     Acls {
         known: true,
-        access: has("system.posix_acl_access"),
-        default: node.kind == libc::S_IFDIR && has("system.posix_acl_default"),
+        access: !link && has("system.posix_acl_access"),
+        default: kind == libc::S_IFDIR && has("system.posix_acl_default"),
     }
 }
 

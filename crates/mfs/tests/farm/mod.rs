@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+pub mod proxy;
 mod sys;
 
 use armento_link::{Badge, Duplex, Identity, Listener, Role, dial};
