@@ -14,9 +14,9 @@ fn mount_of_the_service_is_everybodys() {
     };
     let (n1, n2) = (farm.n(1), farm.n(2));
     for m in &farm.machines {
-        m.sh("root", "armento mfs on");
+        m.sh("root", "hostname > /srv/name; armento mfs on");
     }
-    assert_eq!(n1.sh("alice", "cat /mfs/n2/etc/hostname").trim(), "n2");
+    assert_eq!(n1.sh("alice", "cat /mfs/n2/srv/name").trim(), "n2");
     n2.sh(
         "alice",
         "echo home > ~/file; echo tmp > /tmp/hers; chmod 600 ~/file",
@@ -54,7 +54,7 @@ fn mount_of_the_service_is_everybodys() {
 
     // Before the package is removed.
     n1.sh("root", "systemctl stop armento");
-    assert_eq!(n1.sh("alice", "cat /mfs/n2/etc/hostname").trim(), "n2");
+    assert_eq!(n1.sh("alice", "cat /mfs/n2/srv/name").trim(), "n2");
     n1.sh("root", "systemctl start armento");
     farm.all_alive();
     n1.sh("root", "armento service removing --timeout 60");
