@@ -140,10 +140,19 @@ impl Table {
 
     /// Takes an entry back whose reference is entered again later.
     pub fn unenter(&mut self, n: Option<u64>, of: Option<(Of, u64)>) {
-        if let (Some(i), Some((of, _))) = (n.and_then(|n| self.by_id.get_mut(&n)), of)
-            && let Some(x) = i.ids.iter_mut().find(|x| x.of == of)
-        {
+        let (Some(n), Some((of, _))) = (n, of) else {
+            return;
+        };
+        let Some(i) = self.by_id.get_mut(&n) else {
+            return;
+        };
+        if let Some(x) = i.ids.iter_mut().find(|x| x.of == of) {
             x.refs -= 1;
+        }
+        // The server may forget it before it is entered again: its number there means nothing then.
+        i.ids.retain(|x| x.refs > 0);
+        if i.ids.is_empty() {
+            self.drop_unused(n);
         }
     }
 
@@ -299,6 +308,21 @@ mod tests {
             n,
             "never given again"
         );
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_no_number() {
+        let mut t = Table::default();
+        let a = Of { uid: 1, session: 7 };
+        let root = t.enter(0, a, &entry(1, 2), None, true);
+        let n = t.enter(0, a, &entry(6, 21), Some((root, b"f")), false);
+        t.unenter(Some(n), Some((a, 6)));
+        assert!(t.get(n).is_none() && t.id(n, a).is_none());
+        // The kernel has it from before.
+        let n = t.enter(0, a, &entry(8, 21), Some((root, b"f")), true);
+        t.enter(0, a, &entry(8, 21), Some((root, b"f")), false);
+        t.unenter(Some(n), Some((a, 8)));
+        assert_eq!(t.id(n, a), Some(8));
     }
 
     #[test]
