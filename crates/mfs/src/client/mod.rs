@@ -57,6 +57,14 @@ struct End {
     tid: AtomicI32,
 }
 
+impl End {
+    /// True if it is over, now or within so long.
+    fn await_over(&self, limit: Duration) -> bool {
+        let over = lock(&self.over);
+        *over || *wait(&self.changed, over, limit)
+    }
+}
+
 pub struct Mount {
     core: Arc<Core>,
     end: Arc<End>,
@@ -106,9 +114,11 @@ impl Mount {
 
     /// Unmounts. Files that are open give errors from then on.
     pub fn unmount(self) -> Result<(), MfsError> {
-        let unmounted = match *lock(&self.end.over) {
-            true => Ok(()),
-            false => self.core.device.unmount(),
+        let over = *lock(&self.end.over);
+        let unmounted = if over {
+            Ok(())
+        } else {
+            self.core.device.unmount()
         };
         self.finish();
         unmounted.map_err(|cause| MfsError::Mount {
@@ -118,20 +128,13 @@ impl Mount {
     }
 
     fn finish(&self) {
-        let over = self.end.over.lock();
-        let over = over.unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !*over {
-            drop(wait(&self.end.changed, over, UNMOUNT));
-        }
+        self.end.await_over(UNMOUNT);
         self.end.stop.store(true, Relaxed);
         let reader = lock(&self.reader).take();
         if let Some(r) = reader {
             while !r.is_finished() {
                 crate::sys::interrupt(self.end.tid.load(Relaxed));
-                let over = lock(&self.end.over);
-                if !*over {
-                    drop(wait(&self.end.changed, over, Duration::from_millis(10)));
-                }
+                self.end.await_over(Duration::from_millis(10));
             }
             let _ = r.join();
         }
@@ -183,11 +186,9 @@ fn begin(device: Arc<Device>, farm: Arc<dyn Farm>, options: Options) -> std::io:
         .name("mfs-tick".into())
         .spawn(move || {
             loop {
-                let over = lock(&on.over);
-                if *over {
+                if on.await_over(TICK) {
                     return;
                 }
-                drop(wait(&on.changed, over, TICK));
                 let Some(core) = weak.upgrade() else { return };
                 core.tick();
             }
@@ -225,9 +226,9 @@ fn handshake(device: &Device, buf: &mut [u8]) -> std::io::Result<()> {
         )));
     }
     let offered = u64::from(low) | u64::from(high) << 32;
+    // Not ATOMIC_O_TRUNC: the kernel refuses to truncate a program that runs (ETXTBSY) only after the open.
     let wanted = cap::ASYNC_READ
         | cap::POSIX_LOCKS
-        | cap::ATOMIC_O_TRUNC
         | cap::BIG_WRITES
         | cap::DONT_MASK
         | cap::FLOCK_LOCKS

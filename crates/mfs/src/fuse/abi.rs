@@ -22,7 +22,7 @@ numbers! { i32: NOTIFY_INVAL_INODE = 2, NOTIFY_INVAL_ENTRY = 3 }
 /// Capabilities, FUSE_ASYNC_READ and so on.
 pub mod cap {
     numbers! { u64:
-        ASYNC_READ = 1 << 0, POSIX_LOCKS = 1 << 1, ATOMIC_O_TRUNC = 1 << 3, BIG_WRITES = 1 << 5,
+        ASYNC_READ = 1 << 0, POSIX_LOCKS = 1 << 1, BIG_WRITES = 1 << 5,
         DONT_MASK = 1 << 6, FLOCK_LOCKS = 1 << 10, AUTO_INVAL_DATA = 1 << 12, DO_READDIRPLUS = 1 << 13,
         READDIRPLUS_AUTO = 1 << 14, ASYNC_DIO = 1 << 15, PARALLEL_DIROPS = 1 << 18, POSIX_ACL = 1 << 20,
         MAX_PAGES = 1 << 22, HANDLE_KILLPRIV_V2 = 1 << 28, SETXATTR_EXT = 1 << 29, INIT_EXT = 1 << 30,

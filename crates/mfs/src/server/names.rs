@@ -5,12 +5,17 @@ use crate::server::Res;
 use crate::server::files::kill_privileges;
 use crate::server::inodes::{DEPTH_MAX, Node, ROOT, acls, attr_at};
 use crate::server::session::Session;
+use crate::sync::lock;
 use rustix::fs::{
     AtFlags, CWD, Dev, FileType, Gid, Mode, RenameFlags, Timespec, Timestamps, Uid, XattrFlags,
 };
 use rustix::io::Errno;
+use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// Symbolic links of which the length is remembered, at most.
+const LINKS_MAX: usize = 64 << 10;
 
 /// Where the mount shows this node: absolute targets of links lead below it, and stay on the node.
 #[derive(Clone, Debug)]
@@ -33,20 +38,29 @@ impl Shown {
 
 impl Session {
     /// The attributes of a file as the mount shows them.
-    pub fn shown(&self, node: &Node, mut a: Attr) -> Attr {
-        if a.kind() == libc::S_IFLNK
-            && let Ok(t) = rustix::fs::readlinkat(&node.fd, "", Vec::new())
-        {
-            a.size = self.shown.target(t.into_bytes()).len() as u64;
-        }
-        a
+    pub fn shown(&self, node: &Node, a: Attr) -> Attr {
+        self.shown_link(a, || rustix::fs::readlinkat(&node.fd, "", Vec::new()))
     }
 
-    pub fn shown_at(&self, dir: &Node, name: &[u8], mut a: Attr) -> Attr {
-        if a.kind() == libc::S_IFLNK
-            && let Ok(t) = rustix::fs::readlinkat(&dir.fd, name, Vec::new())
-        {
-            a.size = self.shown.target(t.into_bytes()).len() as u64;
+    pub fn shown_at(&self, dir: &Node, name: &[u8], a: Attr) -> Attr {
+        self.shown_link(a, || rustix::fs::readlinkat(&dir.fd, name, Vec::new()))
+    }
+
+    /// A link's size is the length of what readlink(2) gives. It is read once: that sets its time of access.
+    fn shown_link(&self, mut a: Attr, read: impl FnOnce() -> Res<CString>) -> Attr {
+        if a.kind() == libc::S_IFLNK {
+            let who = a.identity();
+            let known = lock(&self.links).get(&who).copied();
+            let size = known.or_else(|| {
+                let n = self.shown.target(read().ok()?.into_bytes()).len() as u64;
+                let mut links = lock(&self.links);
+                if links.len() >= LINKS_MAX {
+                    links.clear();
+                }
+                links.insert(who, n);
+                Some(n)
+            });
+            a.size = size.unwrap_or(a.size);
         }
         a
     }

@@ -1,6 +1,6 @@
 //! What one mount of one user has here: its files, locks and names, for as long as its streams last and a minute more.
 
-use crate::protocol::{Lane, Reply, Request, encode};
+use crate::protocol::{Identity, Lane, Reply, Request, encode};
 use crate::server::Res;
 use crate::server::files::Files;
 use crate::server::inodes::Inodes;
@@ -40,6 +40,8 @@ pub struct Session {
     pub watch: Option<Arc<Watch>>,
     /// Effective user and group of this process.
     pub ids: (u32, u32),
+    /// Lengths of symbolic links' targets as the mount shows them.
+    pub links: Mutex<HashMap<Identity, u64>>,
     pool: Pool,
     lanes: Mutex<[Option<Arc<Out>>; 2]>,
     done: Mutex<Done>,
@@ -69,6 +71,7 @@ impl Session {
             locks: Locks::default(),
             watch,
             ids: crate::sys::effective_ids(),
+            links: Mutex::default(),
             pool: Pool::default(),
             lanes: Mutex::default(),
             done: Mutex::default(),
