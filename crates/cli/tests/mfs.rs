@@ -456,4 +456,15 @@ fn leaving_takes_all_away(farm: &Farm) {
     );
     until("n1 forgets it", || !farm.sh("n1", "ls /mfs").contains("n2"));
     farm.fails(None, "n1", "ls /mfs/n2", "No such file");
+    // Also while no daemon runs.
+    farm.sh("n1", "cat /mfs/n1/etc/hostname");
+    farm.kill_daemon("n1");
+    assert!(!farm.pids("n1", "mfs-mount").is_empty());
+    farm.sh("n1", "armento leave");
+    until("their end", || farm.pids("n1", "mfs-").is_empty());
+    assert!(
+        farm.run("n1", "grep ' /mfs ' /proc/mounts")
+            .stdout
+            .is_empty()
+    );
 }

@@ -128,6 +128,7 @@ pub fn leave_without_daemon(config: &Config) -> Result<NodeName, FarmError> {
         .sign_short(&Badge::daemon(&farm.node), Duration::ZERO)
         .map_err(FarmError::Keys)?;
     notify_members(&me, &farm.node, &dir.roster()?);
+    mfs::end_without_daemon(&dir);
     dir.forget()?;
     Ok(farm.node)
 }

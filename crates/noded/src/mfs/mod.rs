@@ -11,7 +11,7 @@ mod route;
 mod serve;
 mod stat;
 
-pub use mount::{end, supervise};
+pub use mount::{end, end_without_daemon, supervise};
 pub use places::{made, places, select};
 pub use route::route;
 pub use serve::{new_identity, serve_files};

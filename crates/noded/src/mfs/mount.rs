@@ -13,9 +13,10 @@
 
 use super::child;
 use super::serve::{look, move_apart};
-use crate::file_servers::{MOUNT_FILE, MountRecord, dir};
+use crate::file_servers::{FileServers, MOUNT_FILE, MountRecord, dir};
 use crate::hosts::Cgroups;
 use crate::state::{Node, kill_server};
+use crate::state_dir::StateDir;
 use crate::sys;
 use armento_client::api::MfsStart;
 use std::path::Path;
@@ -53,11 +54,23 @@ pub async fn supervise(node: Arc<Node>) {
                 return;
             }
         };
+        let sleep = async {
+            match rests(&node) {
+                true => std::future::pending().await,
+                false => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        };
         tokio::select! {
             () = node.mfs.changed.notified() => tries = Tries::default(),
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = sleep => {}
         }
     }
+}
+
+/// It is off, and nothing of it is left: then there is nothing to look at.
+fn rests(node: &Node) -> bool {
+    let on = node.lock().switches.mfs();
+    !on && node.mfs.mount().record.is_none() && node.mfs.servers().count() == 0
 }
 
 /// When a failed start may be tried again.
@@ -198,17 +211,27 @@ fn clear(node: &Node, point: &Path) {
 }
 
 fn unmount(node: &Arc<Node>, record: &MountRecord) {
-    sys::terminate(record.process.pid);
+    if !has_ended(record) {
+        clear(node, &record.point);
+    }
+    tracing::info!("MFS is unmounted from {}", record.point.display());
+    forget(node, record);
+}
+
+/// Asks the process to unmount and end. False: it had to be killed, and what it mounted is there still.
+fn has_ended(record: &MountRecord) -> bool {
+    if record.process.lives() {
+        sys::terminate(record.process.pid);
+    }
     let until = Instant::now() + ENDED;
     while record.process.lives() && Instant::now() < until {
         thread::sleep(ENDED_LOOK);
     }
     if record.process.lives() {
         sys::kill(record.process.pid);
-        clear(node, &record.point);
+        return false;
     }
-    tracing::info!("MFS is unmounted from {}", record.point.display());
-    forget(node, record);
+    true
 }
 
 fn forget(node: &Node, record: &MountRecord) {
@@ -231,4 +254,20 @@ pub fn end(node: &Arc<Node>) {
     }
     node.mfs.servers().all().for_each(kill_server);
     let _ = std::fs::remove_dir_all(dir(&node.state));
+}
+
+/// This node leaves the farm while no daemon runs: as [`end`]. Blocks. Before: we hold the state directory's lock.
+pub fn end_without_daemon(state: &StateDir) {
+    let record = state.read_json::<MountRecord>(MOUNT_FILE).ok().flatten();
+    if let Some(r) = record
+        && !has_ended(&r)
+    {
+        tracing::warn!(
+            "what was mounted at {} is there still: umount it",
+            r.point.display()
+        );
+    }
+    let (servers, unfinished) = FileServers::recover(state);
+    servers.all().chain(&unfinished).for_each(kill_server);
+    let _ = std::fs::remove_dir_all(dir(state));
 }
