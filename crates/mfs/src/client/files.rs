@@ -259,7 +259,18 @@ impl Core {
             let lane = core.lane_of_name(dir, &name);
             link.call(core, lane, unique, &r, b"", move |core, end| {
                 let (entry, file, roomy) = match end {
-                    Ok((Reply::Created { entry, file, roomy }, _)) => (entry, file, roomy),
+                    Ok((
+                        Reply::Created {
+                            mut entry,
+                            file,
+                            roomy,
+                        },
+                        _,
+                    )) => {
+                        entry.name_kept &= lane == Lane::Names;
+                        entry.attr_kept &= lane == Lane::Names;
+                        (entry, file, roomy)
+                    }
                     Ok(_) => return core.error(unique, libc::EIO),
                     Err(e) => return core.error(unique, e),
                 };

@@ -88,6 +88,11 @@ impl Session {
         match self.entry(dir, &parent, name) {
             Ok(mut e) => {
                 self.keep(watched, dir, name, &mut e);
+                if parent.above.is_some() {
+                    // Exports do not change while the server runs.
+                    e.name_kept = true;
+                    e.attr_kept |= self.inodes.node(e.id).is_ok_and(|n| n.above.is_some());
+                }
                 Ok(Reply::Entry(e))
             }
             Err(Errno::NOENT) => Ok(Reply::Absent {
@@ -152,7 +157,7 @@ impl Session {
         let node = self.inodes.node(id)?;
         let watched = watched || node.kind == libc::S_IFDIR && self.watch(id, &node);
         let attr = self.shown(&node, self.inodes.attr(&node)?);
-        let kept = watched && self.keep_attr(id, &attr);
+        let kept = node.above.is_some() || watched && self.keep_attr(id, &attr);
         Ok(Reply::Attr { attr, kept })
     }
 
