@@ -3,7 +3,7 @@
 use crate::protocol::{Attr, Entry, Identity, Reply, Set, SetTime, Space, Who, XATTR_MAX};
 use crate::server::Res;
 use crate::server::files::kill_privileges;
-use crate::server::inodes::{DEPTH_MAX, Node, ROOT, acls, attr_at};
+use crate::server::inodes::{DEPTH_MAX, Node, ROOT, acls, acls_at, attr_at};
 use crate::server::session::Session;
 use crate::sync::lock;
 use rustix::fs::{
@@ -72,7 +72,10 @@ impl Session {
         let attr = self.shown(&found.node, found.attr);
         Ok(Entry {
             id,
-            acls: acls(&found.node),
+            acls: match parent.above {
+                Some(_) => acls(&found.node),
+                None => acls_at(parent, name, attr.kind()),
+            },
             attr,
             name_kept: false,
             attr_kept: false,
