@@ -7,16 +7,19 @@
 use crate::client::core::Core;
 use crate::client::dirs::Batch;
 use crate::client::keep::Change;
+use crate::client::lane::{self, Frame};
 use crate::client::link::{Link, WINDOW};
 use crate::client::table::{Of, Version};
 use crate::fuse::{self, Args, Head, entry_out};
-use crate::protocol::{Lane, Range, Reply, Request};
+use crate::protocol::{Lane, Range, Reply, Request, encode, encode_before};
 use crate::sync::lock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 /// Longer reads go on the stream of bytes.
 const SHORT_READ: u32 = 16 << 10;
+/// Longer writes are not copied.
+const LONG_WRITE: usize = 64 << 10;
 /// Open files of a mount at most.
 const OPENS_MAX: usize = 1 << 20;
 
@@ -56,6 +59,32 @@ impl Open {
         let mut s = lock(&self.state);
         if s.error == 0 {
             s.error = errno;
+        }
+    }
+}
+
+/// What is to be written.
+enum Data<'a> {
+    Bytes(&'a [u8]),
+    /// So many bytes at this place of a buffer, behind the request of which they were part.
+    At(Vec<u8>, usize, usize),
+}
+
+impl Data<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Data::Bytes(b) => b.len(),
+            Data::At(_, _, len) => *len,
+        }
+    }
+
+    fn frame(self, id: u64, r: &Request) -> Frame {
+        match self {
+            Data::Bytes(b) => encode(id, r, b).into(),
+            Data::At(mut buf, at, len) => match encode_before(&mut buf, at, len, id, r) {
+                Some(start) => Frame::within(buf, start..at + len),
+                None => encode(id, r, &buf[at..at + len]).into(),
+            },
         }
     }
 }
@@ -259,7 +288,18 @@ impl Core {
             let lane = core.lane_of_name(dir, &name);
             link.call(core, lane, unique, &r, b"", move |core, end| {
                 let (entry, file, roomy) = match end {
-                    Ok((Reply::Created { entry, file, roomy }, _)) => (entry, file, roomy),
+                    Ok((
+                        Reply::Created {
+                            mut entry,
+                            file,
+                            roomy,
+                        },
+                        _,
+                    )) => {
+                        entry.name_kept &= lane == Lane::Names;
+                        entry.attr_kept &= lane == Lane::Names;
+                        (entry, file, roomy)
+                    }
                     Ok(_) => return core.error(unique, libc::EIO),
                     Err(e) => return core.error(unique, e),
                 };
@@ -344,18 +384,30 @@ impl Core {
         });
     }
 
-    pub fn write(self: &Arc<Self>, h: &Head, mut a: Args<'_>) {
-        let (fh, at, size, write_flags) = (a.u64(), a.u64(), a.u32(), a.u32());
+    /// `buf[..n]` is the request. Long data stays where it is; another buffer is put in its place.
+    pub fn write(self: &Arc<Self>, h: &Head, buf: &mut Vec<u8>, n: usize) {
+        self.called(h);
+        let Some((_, mut a)) = Head::parse(&buf[..n]) else {
+            return;
+        };
+        let (fh, at, size, write_flags) = (a.u64(), a.u64(), a.u32() as usize, a.u32());
         a.skip(16);
-        let data = a.take(size as usize);
-        let unique = h.unique;
+        let data = a.take(size);
+        let (unique, size) = (h.unique, data.len());
         let kill = write_flags & fuse::WRITE_KILL != 0;
         match self.get_open(fh).map(|o| (o.current(), o)) {
-            Some((Some(file), open)) => self.write_to(unique, &open, file, at, data, kill),
+            Some((Some(file), open)) if size >= LONG_WRITE => {
+                let buf = std::mem::replace(buf, lane::buffer());
+                let data = Data::At(buf, n - size, size);
+                self.write_to(unique, &open, file, at, data, kill);
+            }
+            Some((Some(file), open)) => {
+                self.write_to(unique, &open, file, at, Data::Bytes(data), kill);
+            }
             _ => {
                 let data = data.to_vec();
                 self.on_file(unique, fh, move |core, open, file| {
-                    core.write_to(unique, open, file, at, &data, kill);
+                    core.write_to(unique, open, file, at, Data::Bytes(&data), kill);
                 });
             }
         }
@@ -367,7 +419,7 @@ impl Core {
         open: &Arc<Open>,
         file: u64,
         at: u64,
-        data: &[u8],
+        data: Data<'_>,
         kill: bool,
     ) {
         let link = &open.link;
@@ -388,12 +440,13 @@ impl Core {
         }
         let me = open.clone();
         let r = Request::Write { file, at, kill };
-        link.call(
+        let caller = if post { 0 } else { unique };
+        link.send(
             self,
             Lane::Bytes,
-            if post { 0 } else { unique },
-            &r,
-            data,
+            caller,
+            false,
+            |id| data.frame(id, &r),
             move |core, end| {
                 let end = match end {
                     Ok((Reply::Written { len: n, why, roomy }, _)) => {

@@ -9,7 +9,7 @@
 
 use crate::client::core::Core;
 use crate::client::keep::Change;
-use crate::client::lane::Lane;
+use crate::client::lane::{Frame, Lane};
 use crate::client::stats::Counters;
 use crate::client::table::Of;
 use crate::farm::Unreachable;
@@ -43,7 +43,7 @@ pub type Done = Box<dyn FnOnce(&Arc<Core>, Result<(Reply, &[u8]), i32>) + Send>;
 pub type Job = Box<dyn FnOnce(&Arc<Core>, Result<(), i32>) + Send>;
 
 pub struct Pending {
-    frame: Arc<Vec<u8>>,
+    frame: Arc<Frame>,
     lane: Which,
     since: Instant,
     /// The kernel's number of the call, or 0.
@@ -185,7 +185,7 @@ impl Link {
             s.lanes[0].clone()
         };
         if let Some(l) = lane {
-            l.send(&Arc::new(encode(EVENT, &Request::Forget(ids), b"")));
+            l.send(&Arc::new(encode(EVENT, &Request::Forget(ids), b"").into()));
         }
     }
 
@@ -500,7 +500,7 @@ impl Link {
             if let Some(l) = lane {
                 // The answer to it is unwanted, too, and says nothing.
                 let id = self.number();
-                l.send(&Arc::new(encode(id, &Request::Close { file }, b"")));
+                l.send(&Arc::new(encode(id, &Request::Close { file }, b"").into()));
             }
         };
         match r {
@@ -594,10 +594,24 @@ impl Link {
         data: &[u8],
         done: impl FnOnce(&Arc<Core>, Result<(Reply, &[u8]), i32>) + Send + 'static,
     ) -> u64 {
+        let frame = |id| encode(id, r, data).into();
         let patient = matches!(
             r,
             Request::Setlk { wait: true, .. } | Request::Flock { wait: true, .. }
         );
+        self.send(core, which, unique, patient, frame, done)
+    }
+
+    /// The same with a frame that is made for the request's number.
+    pub fn send(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        which: Which,
+        unique: u64,
+        patient: bool,
+        frame: impl FnOnce(u64) -> Frame,
+        done: impl FnOnce(&Arc<Core>, Result<(Reply, &[u8]), i32>) + Send + 'static,
+    ) -> u64 {
         let mut s = lock(&self.state);
         let now = Instant::now();
         s.used = now;
@@ -608,7 +622,7 @@ impl Link {
         }
         s.next += 1;
         let id = s.next;
-        let frame = Arc::new(encode(id, r, data));
+        let frame = Arc::new(frame(id));
         s.pending.insert(
             id,
             Pending {
@@ -645,7 +659,7 @@ impl Link {
     pub fn cancel(&self, id: u64) {
         let lane = lock(&self.state).lanes[0].clone();
         if let Some(l) = lane {
-            l.send(&Arc::new(encode(EVENT, &Request::Cancel(id), b"")));
+            l.send(&Arc::new(encode(EVENT, &Request::Cancel(id), b"").into()));
         }
     }
 
@@ -736,7 +750,7 @@ impl Link {
         }
         if let Some(l) = ping {
             let id = self.number();
-            l.send(&Arc::new(encode(id, &Request::Ping, b"")));
+            l.send(&Arc::new(encode(id, &Request::Ping, b"").into()));
         }
         self.counters
             .errors

@@ -161,7 +161,7 @@ impl Drop for Mount {
 }
 
 fn begin(device: Arc<Device>, farm: Arc<dyn Farm>, options: Options) -> std::io::Result<Mount> {
-    let mut buf = vec![0; DATA_MAX + (64 << 10)];
+    let mut buf = lane::buffer();
     handshake(&device, &mut buf)?;
     let (slow, jobs) = sync_channel(ASK_MAX);
     let core = Core::new(device.clone(), farm, options, slow);
@@ -259,12 +259,15 @@ fn handshake(device: &Device, buf: &mut [u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-fn requests(core: &Arc<Core>, stop: &AtomicBool, buf: &mut [u8]) {
+fn requests(core: &Arc<Core>, stop: &AtomicBool, buf: &mut Vec<u8>) {
     while !stop.load(Relaxed) {
         match core.device.receive(buf) {
             Ok(Some(n)) => {
-                if let Some((h, a)) = Head::parse(&buf[..n]) {
-                    dispatch(core, &h, a);
+                match Head::parse(&buf[..n]) {
+                    // Its buffer may become the frame.
+                    Some((h, _)) if h.op == fuse::WRITE => core.write(&h, buf, n),
+                    Some((h, a)) => dispatch(core, &h, a),
+                    None => {}
                 }
             }
             Ok(None) => return,
@@ -308,7 +311,6 @@ fn dispatch(core: &Arc<Core>, h: &Head, mut a: Args<'_>) {
         fuse::CREATE => core.create(h, a, false),
         fuse::TMPFILE => core.create(h, a, true),
         fuse::READ => core.read(h, a),
-        fuse::WRITE => core.write(h, a),
         fuse::STATFS => core.statfs(h),
         fuse::RELEASE | fuse::RELEASEDIR => core.release(h, a),
         fuse::FSYNC | fuse::FSYNCDIR => core.fsync(h, a),

@@ -49,8 +49,13 @@ impl Core {
         let me = link.clone();
         let lane = self.lane_of_name(dir, &name);
         link.call(self, lane, unique, r, b"", move |core, end| match end {
-            Ok((Reply::Entry(e), _)) => core.answer_entry(&me, of, unique, e, (dir, name)),
-            Ok((Reply::Absent { kept: true }, _)) => {
+            Ok((Reply::Entry(mut e), _)) => {
+                // Changes are told of on the stream of names, perhaps before this answer.
+                e.name_kept &= lane == Lane::Names;
+                e.attr_kept &= lane == Lane::Names;
+                core.answer_entry(&me, of, unique, e, (dir, name));
+            }
+            Ok((Reply::Absent { kept: true }, _)) if lane == Lane::Names => {
                 let a = Attributes {
                     node: 0,
                     ino: 0,

@@ -40,6 +40,26 @@ pub fn encode_into<T: Serialize>(out: Vec<u8>, id: u64, head: &T, data: &[u8]) -
     out
 }
 
+/// Puts prefix and message before `len` bytes of data that lie at `at`: where the frame begins. `None`: no room.
+pub fn encode_before<T: Serialize>(
+    buf: &mut [u8],
+    at: usize,
+    len: usize,
+    id: u64,
+    head: &T,
+) -> Option<usize> {
+    let mut room = [0; 64];
+    let head = postcard::to_slice(head, &mut room).ok()?;
+    let start = at.checked_sub(PREFIX + head.len())?;
+    let total = (PREFIX + head.len() + len - 4) as u32;
+    let front = buf.get_mut(start..at)?;
+    front[..4].copy_from_slice(&total.to_le_bytes());
+    front[4..8].copy_from_slice(&(head.len() as u32).to_le_bytes());
+    front[8..PREFIX].copy_from_slice(&id.to_le_bytes());
+    front[PREFIX..].copy_from_slice(head);
+    Some(start)
+}
+
 pub fn encode<T: Serialize>(id: u64, head: &T, data: &[u8]) -> Vec<u8> {
     encode_into(Vec::with_capacity(128 + data.len()), id, head, data)
 }
@@ -154,6 +174,19 @@ mod tests {
             );
         }
         assert!(matches!(r.next::<Request>(), Err(ProtocolError::End)));
+    }
+
+    #[test]
+    fn a_frame_can_be_made_around_its_data() {
+        let w = Request::Write {
+            file: u64::MAX,
+            at: u64::MAX,
+            kill: true,
+        };
+        let mut b = vec![9; 80 + 1000];
+        let start = encode_before(&mut b, 80, 1000, u64::MAX, &w).expect("room for the longest");
+        assert_eq!(b[start..], encode(u64::MAX, &w, &[9; 1000]));
+        assert_eq!(encode_before(&mut b, 20, 1000, 1, &w), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 mod frame;
 
-pub use frame::{FrameReader, ProtocolError, encode, encode_into};
+pub use frame::{FrameReader, ProtocolError, encode, encode_before, encode_into};
 use serde::{Deserialize, Serialize};
 
 /// Version of this protocol; both sides must have the same.

@@ -69,11 +69,12 @@ pub struct Files {
 
 impl Files {
     pub fn add(&self, file: File, node: u64, flags: OFlags) -> Res<(u64, Arc<Open>)> {
+        let write = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
         let open = Arc::new(Open {
-            roomy: AtomicBool::new(roomy(&file)),
+            roomy: AtomicBool::new(write && roomy(&file)),
             file,
             node,
-            write: flags.intersects(OFlags::WRONLY | OFlags::RDWR),
+            write,
             dir: Mutex::new(Some(0)),
             writes: AtomicU32::new(0),
         });
@@ -146,7 +147,7 @@ impl Session {
         if flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC) {
             self.inodes.writable(&node)?;
         }
-        let f = rustix::fs::open(node.path(), flags | OFlags::CLOEXEC, Mode::empty())?;
+        let f = self.inodes.open_again(id, &node, flags | OFlags::CLOEXEC)?;
         if kill && flags.contains(OFlags::TRUNC) && self.is_root() {
             kill_privileges(&f);
         }

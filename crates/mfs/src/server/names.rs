@@ -3,7 +3,7 @@
 use crate::protocol::{Attr, Entry, Identity, Reply, Set, SetTime, Space, Who, XATTR_MAX};
 use crate::server::Res;
 use crate::server::files::kill_privileges;
-use crate::server::inodes::{DEPTH_MAX, Node, ROOT, acls, attr_at};
+use crate::server::inodes::{DEPTH_MAX, Node, ROOT, acls, acls_at, attr_at};
 use crate::server::session::Session;
 use crate::sync::lock;
 use rustix::fs::{
@@ -72,7 +72,10 @@ impl Session {
         let attr = self.shown(&found.node, found.attr);
         Ok(Entry {
             id,
-            acls: acls(&found.node),
+            acls: match parent.above {
+                Some(_) => acls(&found.node),
+                None => acls_at(parent, name, attr.kind()),
+            },
             attr,
             name_kept: false,
             attr_kept: false,
@@ -88,6 +91,11 @@ impl Session {
         match self.entry(dir, &parent, name) {
             Ok(mut e) => {
                 self.keep(watched, dir, name, &mut e);
+                if parent.above.is_some() {
+                    // Exports do not change while the server runs.
+                    e.name_kept = true;
+                    e.attr_kept |= self.inodes.node(e.id).is_ok_and(|n| n.above.is_some());
+                }
                 Ok(Reply::Entry(e))
             }
             Err(Errno::NOENT) => Ok(Reply::Absent {
@@ -152,7 +160,7 @@ impl Session {
         let node = self.inodes.node(id)?;
         let watched = watched || node.kind == libc::S_IFDIR && self.watch(id, &node);
         let attr = self.shown(&node, self.inodes.attr(&node)?);
-        let kept = watched && self.keep_attr(id, &attr);
+        let kept = node.above.is_some() || watched && self.keep_attr(id, &attr);
         Ok(Reply::Attr { attr, kept })
     }
 
