@@ -226,7 +226,16 @@ fn talk() -> Vec<Seed> {
             path: b"/usr".to_vec(),
             id: (1, 2),
         },
-        ToHost::ForgetNames { below: Vec::new() },
+        ToHost::ForgetAll,
+        ToHost::ForgetNames {
+            below: Vec::new(),
+            files: Vec::new(),
+        },
+        ToHost::Attributes {
+            path: b"/usr".to_vec(),
+            birth: true,
+            list: Vec::new(),
+        },
         ToHost::PostFailed {
             pid,
             fd: 3,

@@ -10,6 +10,7 @@
 //! Start at [`row`] and [`place_of`], then [`pack`].
 
 mod arg;
+pub mod attributes;
 pub mod clock;
 mod cond;
 pub mod filter;

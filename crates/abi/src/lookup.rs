@@ -1,5 +1,6 @@
 //! Calls that look a path up and whose result may follow from names alone.
 
+use crate::attributes::Form;
 use crate::x86_64::nr;
 
 /// What the call wants to know of its path.
@@ -9,6 +10,8 @@ pub enum Wants {
     File,
     /// Where a symbolic link leads: the buffer's address and size.
     Link { buf: u64, size: u64 },
+    /// What the file is, at this address.
+    Attributes { buf: u64, form: Form },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,13 @@ pub fn lookup(call: u64, args: &[u64; 6]) -> Option<Lookup> {
             wants: Wants::File,
         })
     };
+    let attributes = |path_arg, follows, buf, form| {
+        Some(Lookup {
+            path_arg,
+            follows,
+            wants: Wants::Attributes { buf, form },
+        })
+    };
     let no_link = |flags: u64| flags & libc::AT_SYMLINK_NOFOLLOW as u64 != 0;
     let link = |path_arg, buf, size: u64| {
         // KERNEL: do_readlinkat: an int that is checked first.
@@ -71,15 +81,15 @@ pub fn lookup(call: u64, args: &[u64; 6]) -> Option<Lookup> {
     match call {
         nr::OPEN if opens(args[1]) => file(0, !nofollow(args[1])),
         nr::OPENAT if cwd && opens(args[2]) => file(1, !nofollow(args[2])),
-        nr::STAT => file(0, true),
-        nr::LSTAT => file(0, false),
+        nr::STAT => attributes(0, true, args[1], Form::Stat),
+        nr::LSTAT => attributes(0, false, args[1], Form::Stat),
         nr::ACCESS if args[1] & !ACCESS & 0xffff_ffff == 0 => file(0, true),
         nr::FACCESSAT if cwd && args[2] & !ACCESS & 0xffff_ffff == 0 => file(1, true),
         nr::NEWFSTATAT if cwd && args[3] & !STAT_FLAGS & 0xffff_ffff == 0 => {
-            file(1, !no_link(args[3]))
+            attributes(1, !no_link(args[3]), args[2], Form::Stat)
         }
         nr::STATX if cwd && args[2] & !STAT_FLAGS == 0 && args[3] & !STATX_MASK == 0 => {
-            file(1, !no_link(args[2]))
+            attributes(1, !no_link(args[2]), args[4], Form::Statx(args[3] as u32))
         }
         nr::READLINK => link(0, args[1], args[2]),
         nr::READLINKAT if cwd => link(1, args[2], args[3]),

@@ -1,10 +1,13 @@
 //! Records of one process of this home, and of one guest of this node, over time.
 
 use crate::Proc;
+use crate::file_use::{Counts, FileUse, Traffic};
+use crate::meter::Meter;
 use crate::rotation::Share;
 use crate::view::DEMAND_FULL;
 use armento_gossip::{CpuSet, STANDARD_SPEED, Tick};
-use armento_model::{Hint, HomePid, NodeName, Pid, Stay};
+use armento_model::{FileRates, Hint, HomePid, NodeName, Pid, Stay};
+use std::collections::BTreeMap;
 
 /// A placed program that was never reported is given up after this: when two dozen keepers start at once on a quarter
 /// of a processor, it takes seconds until they first report, and they queue for their start (`departures.rs`).
@@ -12,6 +15,8 @@ pub(crate) const UNSEEN_MS_MAX: u64 = 20_000;
 /// First and longest pause after a refusal: 1 s, doubling to 60 s.
 const HOLD_MS: u64 = 1_000;
 const HOLD_MS_MAX: u64 = 60_000;
+/// A program that was expected to end soon counts as one that computes after this.
+const SHORT_MS_MAX: u64 = 50;
 /// Averages of a process's demand and calls are updated at intervals of at least this length.
 const STEP_MS_MIN: u64 = 400;
 /// Process lists sent before a move ended may still name the old node for this long.
@@ -27,9 +32,12 @@ const BEGINS_MS_MAX: i64 = UNSEEN_MS_MAX as i64;
 const KNOWN_MAX: usize = 32;
 /// Share of the old value kept at each step, eighths. PAPER: MOSIX keeps 5 of 8 of a mean load.
 const KEEP_EIGHTHS: u64 = 5;
-/// Share of a process's former rate of calls remembered each second, thousandths.
-/// PAPER: openMosix's `fast-decay`.
-const FORWARD_KEEP_PERMILLE: u64 = 926;
+/// What a process did with home's files is remembered for this long after it came home, and twice as long after each
+/// further return: a process that now and then works on files does not go to and fro.
+const REMEMBER_MS: u64 = 10_000;
+const REMEMBER_MS_MAX: u64 = 600_000;
+/// Other nodes on whose files one process works; the first ones are kept.
+const HOLDERS_MAX: usize = 8;
 
 /// One of this home's processes, as reported by its keeper.
 #[derive(Clone, Debug)]
@@ -42,11 +50,17 @@ pub struct Seen {
     pub threads: u32,
     /// Share of recent time in which it was runnable, percent.
     pub busy_percent: u8,
-    /// System calls sent home so far.
-    pub forwarded: u64,
+    /// What it did with files of its home while it was away, so far …
+    pub calls: Counts,
+    /// … and with files of other nodes.
+    pub others: Vec<(NodeName, Counts)>,
+    /// Name of its program.
+    pub name: String,
     pub age_ms: u64,
     /// `--stay`, `--on`, `--storm` or an administrator: the balancer does not move it.
     pub locked: bool,
+    /// It has a child, and did not run lately: it waits for that, as a compiler's driver does.
+    pub waits: bool,
     /// CPU features it needs if not all of home's (`--portable`).
     pub needs: Option<CpuSet>,
     pub hint: Option<Hint>,
@@ -66,7 +80,19 @@ pub(crate) struct Account {
     pub proc: Proc,
     /// Number of its threads that a sample of this node may have counted as runnable, while it is here.
     pub wanting: u64,
-    forwarded: u64,
+    calls: Counts,
+    /// What it did with files of home, while it was away …
+    home: Meter,
+    /// … and with those of other nodes.
+    others: BTreeMap<NodeName, (Counts, Meter)>,
+    /// What programs of its name do, until it is known of itself.
+    habit: Traffic,
+    /// Time for which this is remembered at home.
+    remember_ms: u64,
+    /// Speed of a core of its place, as last booked.
+    core_speed: u64,
+    /// CPU time at the last update of the averages.
+    cpu_ms: u64,
     /// Time of the last update of the averages.
     at: Tick,
     moved: Option<Tick>,
@@ -87,16 +113,23 @@ pub(crate) struct Visitor {
 }
 
 impl Account {
-    pub fn open(seen: &Seen, now: Tick) -> Account {
+    /// `habit`: what programs of its name do with files of their home.
+    pub fn open(seen: &Seen, habit: Traffic, now: Tick) -> Account {
         let proc = Proc {
             pid: seen.pid,
             uid: seen.uid,
             place: seen.place.clone(),
-            demand: DEMAND_FULL,
+            demand: if seen.waits { 0 } else { DEMAND_FULL },
             cpu_ms: seen.cpu_ms,
             rss_kib: seen.rss_kib,
             arrived: Tick(now.0.saturating_sub(seen.age_ms)),
-            forwarded_per_s: 0,
+            files: FileUse {
+                home: habit,
+                others: Vec::new(),
+            },
+            back_until: None,
+            rates: FileRates::default(),
+            computes_permille: 1000,
             locked: seen.locked,
             hold: None,
             needs: seen.needs.clone(),
@@ -109,7 +142,13 @@ impl Account {
         Account {
             proc,
             wanting,
-            forwarded: seen.forwarded,
+            calls: seen.calls,
+            home: Meter::default(),
+            others: BTreeMap::new(),
+            habit,
+            remember_ms: REMEMBER_MS,
+            core_speed: u64::from(STANDARD_SPEED),
+            cpu_ms: seen.cpu_ms,
             at: now,
             moved: None,
             hold_ms: 0,
@@ -123,7 +162,7 @@ impl Account {
     pub fn follow(&mut self, seen: &Seen, home: &NodeName, now: Tick) {
         let stale = self.moved.is_some_and(|moved| now.since(moved) < STALE_MS);
         if seen.place != self.proc.place && !stale {
-            self.comes_to(&seen.place);
+            self.comes_to(&seen.place, home, now);
             self.proc.arrived = now;
         }
         self.wanting = wanting(seen.busy_percent, seen.threads);
@@ -135,23 +174,61 @@ impl Account {
         self.proc.needs.clone_from(&seen.needs);
         let past_ms = now.since(self.at);
         if step(&mut self.proc.demand, &mut self.at, seen.busy_percent, now) {
-            let rate = seen.forwarded.saturating_sub(self.forwarded) * 1000 / past_ms;
-            let kept = (0..past_ms / 1000 + 1)
-                .take(64)
-                .fold(self.proc.forwarded_per_s, |r, _| {
-                    r * FORWARD_KEEP_PERMILLE / 1000
-                });
-            self.proc.forwarded_per_s = rate.max(kept);
-            self.forwarded = seen.forwarded;
+            self.meter(seen, home, past_ms, now);
         }
         if self.proc.place != *home && now.since(self.proc.arrived) < YOUNG_MS {
             self.proc.demand = DEMAND_FULL;
         }
+        if seen.waits {
+            self.proc.demand = 0;
+        }
+    }
+
+    /// What it did with files in `past_ms`.
+    fn meter(&mut self, seen: &Seen, home: &NodeName, past_ms: u64, now: Tick) {
+        let cpu_ms = seen.cpu_ms.saturating_sub(self.cpu_ms);
+        self.cpu_ms = seen.cpu_ms.max(self.cpu_ms);
+        let cpu_us = u128::from(cpu_ms) * 1000 * u128::from(self.core_speed);
+        let cpu_us = u64::try_from(cpu_us / u128::from(STANDARD_SPEED)).unwrap_or(u64::MAX);
+        let is_away = self.proc.place != *home;
+        let new = since(seen.calls, std::mem::replace(&mut self.calls, seen.calls));
+        if is_away {
+            self.home.add(new, cpu_us, past_ms);
+        } else if now.since(self.proc.arrived) > self.remember_ms {
+            (self.home, self.habit) = (Meter::default(), Traffic::default());
+        }
+        for (node, counts) in &seen.others {
+            if self.others.len() < HOLDERS_MAX || self.others.contains_key(node) {
+                let (before, meter) = self.others.entry(node.clone()).or_default();
+                let new = since(*counts, std::mem::replace(before, *counts));
+                meter.add(new, cpu_us, past_ms);
+            }
+        }
+        let proc = &mut self.proc;
+        proc.files.home = self.home.traffic().unwrap_or(self.habit);
+        let others = self.others.iter();
+        let others = others.map(|(n, (_, meter))| (n.clone(), meter.traffic().unwrap_or_default()));
+        proc.files.others = others.collect();
+        proc.rates = match is_away {
+            true => self.home.rates(),
+            false => FileRates::default(),
+        };
+        // Of the meter that runs: that of home's files only while it is away.
+        let runs = self.others.values().next().map(|(_, meter)| meter);
+        let runs = Some(&self.home).filter(|_| is_away).or(runs);
+        let known = runs.filter(|meter| meter.traffic().is_some());
+        proc.computes_permille = known.map_or(1000, Meter::computes_permille);
+    }
+
+    /// What its own calls were, measured while it was away.
+    pub fn measured(&self) -> Option<Traffic> {
+        self.home.traffic()
     }
 
     /// Books its progress over a period, estimated from its place, against the average `mean_us` of all. A later report
     /// of its CPU time corrects the estimate.
     pub fn book(&mut self, got: &Share) {
+        self.core_speed = got.core_speed;
         // A node may report any speed.
         let standard = |cpu_ms: u64| {
             let us = u128::from(cpu_ms) * u128::from(got.core_speed) * 1000;
@@ -185,7 +262,11 @@ impl Account {
         self.proc.lag_ms = lag / 1000;
     }
 
-    fn comes_to(&mut self, to: &NodeName) {
+    fn comes_to(&mut self, to: &NodeName, home: &NodeName, now: Tick) {
+        if to == home && self.proc.place != *home && !self.proc.files.home.is_none() {
+            self.remember_ms = (self.remember_ms * 2).min(REMEMBER_MS_MAX);
+            self.proc.back_until = Some(now.plus(self.remember_ms));
+        }
         self.proc.place = to.clone();
         let known = &mut self.proc.known;
         known.retain(|node| node != to);
@@ -195,9 +276,18 @@ impl Account {
         known.push(to.clone());
     }
 
+    /// It will probably end soon, and does not count; false if it has used more CPU time than that already.
+    pub fn stays_short(&mut self) -> bool {
+        let short = self.proc.cpu_ms <= SHORT_MS_MAX;
+        if short {
+            self.proc.demand = 0;
+        }
+        short
+    }
+
     /// It arrived at `to`.
-    pub fn moved(&mut self, to: &NodeName, now: Tick) {
-        self.comes_to(to);
+    pub fn moved(&mut self, to: &NodeName, home: &NodeName, now: Tick) {
+        self.comes_to(to, home, now);
         self.proc.arrived = now;
         self.proc.hold = None;
         self.moved = Some(now);
@@ -241,6 +331,16 @@ pub(crate) fn smoothed(old: u64, new: u64) -> u64 {
         8 - KEEP_EIGHTHS
     };
     (old * keep + new * (8 - keep)) / 8
+}
+
+/// What was added; a process that is reported with less than before has been replaced.
+fn since(now: Counts, before: Counts) -> Counts {
+    Counts {
+        waits: now.waits.saturating_sub(before.waits),
+        posts: now.posts.saturating_sub(before.posts),
+        sent: now.sent.saturating_sub(before.sent),
+        received: now.received.saturating_sub(before.received),
+    }
 }
 
 /// Updates a demand average; false if the last update was too recent.

@@ -2,9 +2,13 @@
 
 use crate::{DEMAND_FULL, Node, Policy, Proc, View};
 use armento_gossip::{CpuSet, STANDARD_SPEED};
-use armento_model::{Hint, NodeName, Pid};
+use armento_model::{NodeName, Pid};
 use std::collections::HashMap;
 
+/// Guests of at most this weight, where the node's own programs have 100 each, do not count beside them.
+const YIELDS_ALL: u64 = 10;
+/// Less work of others than this does not count as coming first, hundredths: daemons, short commands.
+const FIRST_MIN: u64 = 10;
 /// Memory of a host and its supervision, without the body's own pages.
 const HOST_KIB: u64 = 8 * 1024;
 
@@ -50,8 +54,15 @@ pub(crate) struct Slot<'a> {
     pub node: &'a Node,
     /// Its speed, or home's if the difference may be noise.
     speed: u32,
+    /// … what is left of it beside the farm's own work there.
+    left_speed: u32,
     /// All work there, hundredths.
     pub work: u64,
+    /// … of it, what is not this home's and counts beside this home's processes; and what of that lasted.
+    pub others: u64,
+    pub steady: u64,
+    /// … of it, what comes before this home's processes: programs of the node itself, where guests have a low weight.
+    first: u64,
     /// Ties between equal targets are broken by an order that begins with the home itself, so that the homes do not all
     /// choose the same node.
     pub turn: usize,
@@ -66,7 +77,7 @@ impl Slot<'_> {
 
     /// The properties that distinguish nodes with equal work.
     pub fn make(&self) -> (u32, u32) {
-        (self.node.entry.cores, self.speed)
+        (self.node.entry.cores, self.left_speed)
     }
 
     /// Speed of a whole core: what a process does in a second of CPU time, up to noise.
@@ -92,24 +103,85 @@ impl Slot<'_> {
 
     /// [`cost`] when the total work is `work`.
     pub fn cost_of(&self, work: u64) -> u64 {
-        cost(self.node.entry.cores, self.speed, work)
+        let cores = u64::from(self.node.entry.cores.max(1));
+        if self.first == 0 {
+            return cost(self.node.entry.cores, self.left_speed, work);
+        }
+        let (left, ours) = (self.left(), self.beside_first(work));
+        let alone = cost(self.node.entry.cores, self.left_speed, DEMAND_FULL * cores);
+        alone * ours.max(left) / left
+    }
+
+    /// What programs of the node itself leave of its cores, hundredths; all of them where guests have the same weight.
+    pub fn left(&self) -> u64 {
+        let full = u64::from(self.node.entry.cores.max(1)) * DEMAND_FULL;
+        full.saturating_sub(self.first).max(full / 100)
+    }
+
+    /// What programs of the node itself leave of its cores and nobody uses, where guests have a low weight, hundredths.
+    pub fn gap(&self) -> u64 {
+        match self.first {
+            0 => 0,
+            _ => self.left().saturating_sub(self.beside_first(self.work)),
+        }
+    }
+
+    /// Whether other programs come before this home's processes there.
+    pub fn comes_first(&self) -> bool {
+        self.first > 0
+    }
+
+    /// Of `work` what does not come before this home's processes.
+    pub fn beside_first(&self, work: u64) -> u64 {
+        work.saturating_sub(self.first)
     }
 }
 
 /// All nodes in tie-breaking order: this one, then by name.
 pub(crate) fn slots<'a>(view: &'a View, policy: &Policy) -> Vec<Slot<'a>> {
-    let (ours, flying) = (ours(view), flying_kib(view));
+    let (mut ours, flying) = (ours(view), flying_kib(view));
+    if view.weighs() {
+        for proc in &view.procs {
+            let more = view.weight(proc) - proc.demand;
+            *ours.entry(view.whereabouts(proc)).or_insert(0) += more;
+        }
+    }
     let own = view.own().map_or((STANDARD_SPEED, 0), |node| {
         (node.entry.speed, node.entry.kind)
     });
     let mut nodes: Vec<&Node> = view.nodes.iter().collect();
     nodes.sort_by_key(|node| (node.entry.node < view.me, &node.entry.node));
-    let slot = |(turn, node): (usize, &'a Node)| Slot {
-        node,
-        speed: speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy),
-        work: node.others + ours.get(&node.entry.node).copied().unwrap_or(0),
-        turn,
-        flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),
+    // With a low weight guests yield: at home they hardly count, and elsewhere others come first.
+    let counts = match policy.guest_weight {
+        ..=YIELDS_ALL => 0,
+        weight => weight.min(100),
+    };
+    let yields = |work: u64| work * (100 - counts) / 100;
+    let slot = |(turn, node): (usize, &'a Node)| {
+        let home = node.entry.node == view.me;
+        let (others, steady, first) = match (home, counts) {
+            (true, _) => {
+                let others = node.others - yields(node.guests).min(node.others);
+                (others, node.steady.min(others), 0)
+            }
+            (false, 100) => (node.others, node.steady, 0),
+            // A program that waits now computes again in a moment.
+            (false, _) if node.mean >= FIRST_MIN => (node.mean, node.mean, yields(node.mean)),
+            (false, _) => (node.others, node.steady, 0),
+        };
+        let speed = speed_up_to_noise((node.entry.speed, node.entry.kind), own, policy);
+        let left_percent = 100 - view.busy_percent_at(&node.entry.node);
+        Slot {
+            node,
+            speed,
+            left_speed: (u64::from(speed) * left_percent / 100) as u32,
+            work: others + ours.get(&node.entry.node).copied().unwrap_or(0),
+            others,
+            steady,
+            first,
+            turn,
+            flying_kib: flying.get(&node.entry.node).copied().unwrap_or(0),
+        }
     };
     nodes.into_iter().enumerate().map(slot).collect()
 }
@@ -199,14 +271,6 @@ pub(crate) fn can_run(view: &View, node: &Node, needs: Option<&CpuSet>) -> bool 
         || needs
             .or(home)
             .is_none_or(|needed| node.entry.cpu.covers(needed))
-}
-
-/// Thousandths of its time that a body spends on forwarded calls.
-pub(crate) fn forward_permille(proc: &Proc, policy: &Policy) -> u64 {
-    if proc.hint == Some(Hint::Cpu) {
-        return 0;
-    }
-    proc.forwarded_per_s * policy.forward_us / 1000
 }
 
 impl View {

@@ -3,10 +3,10 @@
 //! From: `gossip/src/vector.rs` (the load data). Next: `noded/src/policy/act.rs` (orders the moves).
 
 use crate::cost::{
-    Slot, flying_kib, forward_permille, leaving_kib, left_kib, need_kib, price_ms, reserve_kib,
-    slots,
+    Slot, flying_kib, leaving_kib, left_kib, need_kib, price_ms, reserve_kib, slots,
 };
-use crate::eligible::{belongs_home, bound, grounds, order, suits};
+use crate::eligible::{belongs_home, bound, calls_permille, grounds, order, suits};
+use crate::follow_files::follow_files;
 use crate::plan::{DEMAND_MIN, Plan};
 use crate::rotation::rotate;
 use crate::work_conserving::fill_idle_cores;
@@ -43,7 +43,7 @@ pub fn decide(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
     chosen
 }
 
-/// Memory first, then no idle core, then equal progress.
+/// Memory first, then files, then no idle core, then equal progress.
 fn balanced(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
     if !is_turn(view, policy, now) {
         return Vec::new();
@@ -52,8 +52,10 @@ fn balanced(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
         return vec![next];
     }
     let mut plan = Plan::new(view, policy, now);
+    follow_files(&mut plan, now);
     fill_idle_cores(&mut plan);
-    if plan.chosen.is_empty() {
+    // A stream of short programs needs no rotation.
+    if plan.chosen.is_empty() && !view.weighs() {
         rotate(&mut plan);
     }
     plan.chosen
@@ -152,6 +154,7 @@ fn usher(
                 let why = grounds(
                     Cause::Memory,
                     rates,
+                    (0, 0),
                     proc,
                     price_ms(proc, to.name(), &view.me, policy),
                 );
@@ -202,6 +205,7 @@ fn relieve(
                 let why = grounds(
                     Cause::Share,
                     rates,
+                    (0, 0),
                     proc,
                     price_ms(proc, to.name(), &view.me, policy),
                 );
@@ -220,7 +224,7 @@ fn candidate<'a>(view: &View, policy: &Policy, here: &[&'a Proc], to: &Slot) -> 
     };
     let homewards = *to.name() == view.me;
     let worth = |proc: &&&Proc| {
-        let price = forward_permille(proc, policy).min(1000);
+        let price = calls_permille(view, policy, proc).min(1000);
         let computing = proc.cpu_ms * (1000 - price) / 1000;
         (
             if homewards { price } else { 0 },

@@ -8,6 +8,9 @@ mod out;
 
 use crate::account::{Account, UNSEEN_MS_MAX, Visitor, smoothed};
 use crate::cost::{need_kib, price_ms};
+use crate::durations::Durations;
+use crate::file_use::Traffic;
+use crate::habits::Habits;
 use crate::load_history::{PAST_MS_MAX, Past};
 use crate::load_totals::Sums;
 use crate::rotation::{power_milli, shares};
@@ -36,6 +39,12 @@ const FLIGHTS_MAX: usize = 1024;
 
 /// Departures that are stored: memory that a node has freed since its last report.
 const FREED_MAX: usize = 4096;
+/// Programs that use less are no measure for others, milliseconds.
+const TYPICAL_MS_MIN: u64 = 20;
+/// So many must have ended, one each in this time; the mean is that of about so many.
+const TYPICAL_MIN: u64 = 4;
+const TYPICAL_FOR_MS: u64 = 30_000;
+const TYPICAL_OF: u64 = 16;
 
 /// A process of this home left a node, or ended there.
 #[derive(Clone, Debug)]
@@ -77,13 +86,25 @@ pub struct Ledger {
     /// Oldest first.
     freed: VecDeque<Freed>,
     past: Past,
+    /// What programs do with files of this home, by name.
+    habits: Habits,
+    /// Round trips to other nodes, microseconds.
+    rtts_us: HashMap<NodeName, u64>,
     /// Work of other homes at each node, as far as it is certain.
     others: HashMap<NodeName, Steady>,
     /// Work here that belongs neither to guests nor to this home's processes, hundredths, smoothed.
     background: u64,
     /// Overhead of the farm on this node, hundredths of a process.
     upkeep: Steady,
+    /// … as a share of its power, smoothed, percent.
+    busy_percent: u64,
+    /// Programs that will probably use little CPU time.
+    short: HashSet<Pid>,
     placements: u64,
+    /// CPU time of programs that have ended.
+    durations: Durations,
+    /// Mean CPU time of those that were not short, milliseconds; how many there were, and when the last one ended.
+    typical: (u64, u64, Tick),
     decided_last: Option<Tick>,
     ended_last: Option<Tick>,
     /// Time of the last booking of progress.
@@ -105,10 +126,16 @@ impl Ledger {
             expected: Vec::new(),
             freed: VecDeque::new(),
             past: Past::default(),
+            habits: Habits::default(),
+            rtts_us: HashMap::new(),
             others: HashMap::new(),
             background: 0,
             upkeep: Steady::new(0, Tick(0)),
+            busy_percent: 0,
+            short: HashSet::new(),
             placements: 0,
+            durations: Durations::default(),
+            typical: (0, 0, Tick(0)),
             decided_last: None,
             ended_last: None,
             booked_last: None,
@@ -131,13 +158,21 @@ impl Ledger {
             if let Some(account) = self.accounts.get_mut(&seen.pid) {
                 let before = account.proc.place.clone();
                 account.follow(seen, &self.me, now);
+                if seen.place != self.me
+                    && let Some(traffic) = account.measured()
+                {
+                    self.habits.learn(&seen.name, traffic, now);
+                }
                 if account.proc.place != before {
                     let kib = account.proc.rss_kib;
                     self.frees(before, kib, now);
                 }
             } else if self.accounts.len() < PROCS_MAX {
-                self.accounts.insert(seen.pid, Account::open(seen, now));
+                let habit = self.habits.of(&seen.name, now);
+                let account = Account::open(seen, habit, now);
+                self.accounts.insert(seen.pid, account);
             }
+            self.look_at_short(seen);
             self.recount(seen.pid);
         }
         let arrived = |flight: &&Flight| {
@@ -151,16 +186,46 @@ impl Ledger {
         self.note(now);
     }
 
-    /// One of this home's processes ended, known before the next [`Ledger::observe`].
-    pub fn ended(&mut self, pid: Pid, now: Tick) {
+    /// One of this home's processes ended, known before the next [`Ledger::observe`]. False: it was not known, or did not
+    /// count.
+    pub fn ended(&mut self, pid: Pid, now: Tick) -> bool {
+        let counted = self.ours.counts(pid);
         self.close(pid, now);
         self.land(pid);
         self.note(now);
+        counted
+    }
+
+    /// A program of this home has ended, or its process runs another one.
+    pub fn ran(&mut self, uid: u32, program: &str, cpu_ms: u64, now: Tick) {
+        self.durations.ended(uid, program, cpu_ms);
+        if cpu_ms < TYPICAL_MS_MIN {
+            return;
+        }
+        let (mean, count, last) = self.typical;
+        let (mean, count) = match now.since(last) <= TYPICAL_FOR_MS {
+            true => (mean, count),
+            false => (0, 0),
+        };
+        let of = (count + 1).min(TYPICAL_OF);
+        self.typical = ((mean * (of - 1) + cpu_ms) / of, count + 1, now);
+    }
+
+    /// CPU time of programs that have ended lately, if there were several.
+    fn typical_ms(&self, now: Tick) -> Option<u64> {
+        let (mean, count, last) = self.typical;
+        (count >= TYPICAL_MIN && now.since(last) <= TYPICAL_FOR_MS).then_some(mean)
+    }
+
+    /// CPU time that a program will probably use, if it ended before.
+    pub fn expected_ms(&self, uid: u32, program: &str) -> Option<u64> {
+        self.durations.expected_ms(uid, program)
     }
 
     /// A fresh program was ordered to start at `to`, this node or another.
     pub fn placing(&mut self, pid: Pid, to: &NodeName, fresh: &Fresh, now: Tick) {
         self.placements += 1;
+        self.short.remove(&pid);
         self.fly(
             Flight {
                 pid,
@@ -170,6 +235,33 @@ impl Ledger {
             },
             now,
         );
+    }
+
+    /// A process has started a program, for which it will probably wait: it does not count until it computes.
+    pub fn waits(&mut self, pid: Pid) {
+        self.placing_quiet(pid);
+        if let Some(account) = self.accounts.get_mut(&pid)
+            && !account.stays_short()
+        {
+            self.short.remove(&pid);
+        }
+        self.recount(pid);
+    }
+
+    /// A fresh program starts at home because it will probably use little CPU time: it does not count before it has used
+    /// more.
+    pub fn placing_short(&mut self, pid: Pid) {
+        self.placements += 1;
+        self.placing_quiet(pid);
+    }
+
+    fn placing_quiet(&mut self, pid: Pid) {
+        self.land(pid);
+        if self.short.len() >= FLIGHTS_MAX {
+            // Left over from keepers that were killed.
+            self.short.clear();
+        }
+        self.short.insert(pid);
     }
 
     /// The policy ordered a move.
@@ -233,7 +325,7 @@ impl Ledger {
         self.flights.remove(&pid);
         if let Some(account) = self.accounts.get_mut(&pid) {
             let before = (account.proc.place.clone(), account.proc.rss_kib);
-            account.moved(to, now);
+            account.moved(to, &self.me, now);
             if before.0 != *to {
                 self.frees(before.0, before.1, now);
             }
@@ -309,17 +401,40 @@ impl Ledger {
         self.background = smoothed(self.background, rest);
     }
 
+    /// Round trips to other nodes, as far as they were measured, microseconds: all that are known.
+    pub fn round_trips(&mut self, rtts_us: HashMap<NodeName, u64>) {
+        self.rtts_us = rtts_us;
+    }
+
+    /// What programs of this name do with files of this home when they are away; nothing if that is unknown.
+    pub fn habit(&self, name: &str, now: Tick) -> Traffic {
+        self.habits.of(name, now)
+    }
+
     /// What this node's daemon and keepers have used recently, thousandths of a core of which `share_permille` are this
     /// node's. Only a load that lasts some seconds counts: many programs that start use everything for a moment.
     pub fn upkeep(&mut self, used_milli: u64, share_permille: u32, now: Tick) {
         let work = used_milli * DEMAND_FULL / u64::from(share_permille.max(1));
         self.upkeep.set(work.min(UPKEEP_MAX), now);
+        let percent = (used_milli * 100 / u64::from(share_permille.max(1))).min(100);
+        self.busy_percent = (self.busy_percent + percent).div_ceil(2);
     }
 
     // --- internal bookkeeping ---
 
+    fn look_at_short(&mut self, seen: &Seen) {
+        if !self.short.contains(&seen.pid) {
+            return;
+        }
+        let account = self.accounts.get_mut(&seen.pid);
+        if !account.is_some_and(Account::stays_short) {
+            self.short.remove(&seen.pid);
+        }
+    }
+
     /// It has ended.
     fn close(&mut self, pid: Pid, now: Tick) {
+        self.short.remove(&pid);
         let Some(account) = self.accounts.remove(&pid) else {
             return;
         };

@@ -35,6 +35,11 @@ impl Sums {
         }
     }
 
+    /// Whether the process counts somewhere, with any work.
+    pub fn counts(&self, pid: Pid) -> bool {
+        self.counted.get(&pid).is_some_and(|(_, work)| *work > 0)
+    }
+
     fn add(&mut self, node: NodeName, less: u64, more: u64) {
         let sum = self.at(&node) - less + more;
         match sum {

@@ -1,6 +1,8 @@
 //! Chooses where a fresh program starts, at its exec stop, before its memory grows.
 
 use crate::cost::{Slot, can_run, left_kib, reachable, slots};
+use crate::file_use::Traffic;
+use crate::loss::Losses;
 use crate::{DEMAND_FULL, Kind, Policy, View};
 use armento_gossip::CpuSet;
 use armento_model::{Hint, NodeName};
@@ -22,9 +24,20 @@ pub struct Fresh {
     /// CPU features it needs if not all of home's (`--portable`).
     pub needs: Option<CpuSet>,
     pub hint: Option<Hint>,
+    /// What programs of its name do with files of their home; nothing if that is unknown.
+    pub files: Traffic,
     /// How many other programs are about to start at this home: starting them is work of home, which may well keep the
     /// last of them.
     pub begin: u64,
+    /// CPU time that it will probably use, if that is known.
+    pub expected_ms: Option<u64>,
+}
+
+impl Fresh {
+    /// Its start elsewhere would cost more than it is worth.
+    pub fn is_short(&self, policy: &Policy) -> bool {
+        policy.kind == Kind::Armento && self.expected_ms.is_some_and(|ms| ms <= policy.short_ms)
+    }
 }
 
 impl Default for Fresh {
@@ -34,7 +47,9 @@ impl Default for Fresh {
             need_kib: FRESH_KIB,
             needs: None,
             hint: None,
+            files: Traffic::default(),
             begin: 0,
+            expected_ms: None,
         }
     }
 }
@@ -53,6 +68,11 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
                 && slot.has_room(policy, fresh.need_kib))
     };
     let open: Vec<Slot> = slots(view, policy).into_iter().filter(fits).collect();
+    // Memory before everything.
+    let home = |slot: &Slot| *slot.name() == view.me && slot.has_room(policy, fresh.need_kib);
+    if fresh.is_short(policy) && open.iter().any(home) {
+        return None;
+    }
     match policy.kind {
         Kind::None => None,
         Kind::Static => next_in_turn(view, &open),
@@ -78,6 +98,16 @@ fn fill_percent(slot: &Slot, fresh: &Fresh) -> u64 {
 
 fn least_loaded(view: &View, open: &[Slot], policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
     let packs = policy.packing_percent > 0;
+    let home_cost = open.iter().find(|slot| *slot.name() == view.me);
+    let losses = Losses::new(
+        view,
+        policy,
+        home_cost.map_or(10_000, |home| home.cost_with(0)),
+    );
+    let asks = match fresh.hint {
+        Some(Hint::Cpu) => Traffic::default(),
+        _ => fresh.files,
+    };
     let price = |slot: &&Slot| {
         let home = *slot.name() == view.me;
         let bonus = if home {
@@ -94,7 +124,9 @@ fn least_loaded(view: &View, open: &[Slot], policy: &Policy, fresh: &Fresh) -> O
         };
         // Equal: home, where no call is forwarded; then the one closest to the wanted fill, or the emptier; then by
         // tie-breaking order.
-        (slot.cost_of(work), !home, far, Reverse(spare), slot.turn)
+        // A standard core's second costs 10,000.
+        let cost = slot.cost_of(work) + losses.of_home(asks, slot.node) / 100;
+        (cost, !home, far, Reverse(spare), slot.turn)
     };
     open.iter()
         .min_by_key(price)

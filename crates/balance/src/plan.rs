@@ -2,6 +2,7 @@
 
 use crate::cost::{Slot, need_kib, price_ms, slots, takes_in};
 use crate::eligible::{belongs_home, bound, grounds, order, suits};
+use crate::loss::{Losses, slowed};
 use crate::{Cause, DEMAND_FULL, Move, Policy, Proc, View};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid};
@@ -10,8 +11,21 @@ use std::collections::{HashMap, HashSet};
 
 /// A process with less demand than this is not worth moving, hundredths.
 pub(crate) const DEMAND_MIN: u64 = DEMAND_FULL / 2;
+/// What a node's own programs must leave of its cores so that it is used like an idle core, hundredths.
+const GAP_MIN: u64 = 40;
 /// Limit of processes examined on one node, those with most CPU time: more than may be moving at once.
 const CROWD_MAX: usize = 1024;
+
+/// A process leaves a core or its files only for a place where it gets on this much faster, percent: less would hardly
+/// repay the move, is within measurement noise, and lets no process go to and fro.
+pub(crate) const WORTH_PERCENT: i64 = 115;
+/// … and if it has come back to its files lately: the load of others goes up and down, and it would go with it.
+const BACK_PERCENT: i64 = 200;
+/// Expected remaining time of a process about which little is known.
+pub(crate) const REMAINS_MS_MIN: u64 = 1000;
+/// A process that loses no more than this by a move need not gain by it itself, microseconds for a second of CPU time: a
+/// tenth. An idle core and equal progress are worth that.
+const LOSS_SMALL_US: u64 = 100_000;
 
 /// One node with this home's processes that compute there.
 pub(crate) struct PlannedNode<'a> {
@@ -40,18 +54,27 @@ impl PlannedNode<'_> {
 
     /// Work there; of other homes' work only what lasted some seconds: a short load does not drive processes out.
     pub fn steady(&self) -> u64 {
-        let node = self.slot.node;
-        self.slot.work - node.others + node.steady
+        self.slot.work - self.slot.others + self.slot.steady
     }
 
-    /// Whether several processes share a core.
+    /// Whether several processes share a core. What a node's own programs leave of one is no worse for the only one that
+    /// uses it: it went there for that.
     pub fn is_crowded(&self) -> bool {
-        self.steady() > self.full()
+        match self.slot.comes_first() {
+            true => self.slot.beside_first(self.steady()) > self.slot.left().max(DEMAND_MIN * 3),
+            false => self.steady() > self.full(),
+        }
     }
 
-    /// Whether a core is free for `demand`.
+    /// [`PlannedNode::steady`] as `proc`, which is there, sees it: its own weight is nothing to itself.
+    pub fn steady_for(&self, view: &View, proc: &Proc) -> u64 {
+        self.steady().saturating_sub(view.weight(proc)) + proc.demand
+    }
+
+    /// Whether a core is free for `demand`; where the node's own programs come before guests, also whether they leave a
+    /// good part of one.
     pub fn has_core(&self, demand: u64) -> bool {
-        self.slot.work + demand <= self.full()
+        self.slot.work + demand <= self.full() || self.slot.gap() >= GAP_MIN
     }
 }
 
@@ -60,6 +83,8 @@ pub(crate) struct Plan<'a> {
     pub policy: &'a Policy,
     pub nodes: Vec<PlannedNode<'a>>,
     pub chosen: Vec<Move>,
+    losses: Losses<'a>,
+    now: Tick,
 }
 
 impl<'a> Plan<'a> {
@@ -92,7 +117,11 @@ impl<'a> Plan<'a> {
                 |planned: &mut PlannedNode| planned.overhead = view.overhead_at(planned.name());
             nodes.iter_mut().for_each(overhead);
         }
+        let home = nodes.iter().find(|planned| *planned.name() == view.me);
+        let home_cost = home.map_or(10_000, |home| home.slot.cost_with(0));
         Plan {
+            losses: Losses::new(view, policy, home_cost),
+            now,
             nodes,
             view,
             policy,
@@ -114,6 +143,31 @@ impl<'a> Plan<'a> {
         price_ms(proc, self.nodes[to].name(), &self.view.me, self.policy)
     }
 
+    /// What `proc` loses to files at node `at`: [`Losses::us`].
+    pub fn loss_us(&self, proc: &Proc, at: usize) -> u64 {
+        self.losses.us(proc, self.nodes[at].slot.node)
+    }
+
+    /// How fast `proc` gets on at node `at` when the work there is `work`, with what it loses to files: thousandths of
+    /// a standard core.
+    pub fn progress(&self, proc: &Proc, at: usize, work: u64) -> i64 {
+        slowed(self.nodes[at].rate(work), self.loss_us(proc, at))
+    }
+
+    /// Whether a move takes `proc` no further from its files, or is worth that for the process itself.
+    pub fn bears(&self, proc: &Proc, from: usize, to: usize) -> bool {
+        if proc.files.is_none()
+            || self.loss_us(proc, to) <= self.loss_us(proc, from) + LOSS_SMALL_US
+        {
+            return true;
+        }
+        let now = self.progress(proc, from, self.nodes[from].steady());
+        let then = self.progress(proc, to, self.nodes[to].slot.work + proc.demand);
+        let is_back = proc.back_until.is_some_and(|until| self.now < until);
+        let worth = if is_back { BACK_PERCENT } else { WORTH_PERCENT };
+        then * 100 > now * worth
+    }
+
     /// Whether `proc` may go to `to` at all.
     pub fn fits(&self, proc: &Proc, to: usize) -> bool {
         let slot = &self.nodes[to].slot;
@@ -129,18 +183,20 @@ impl<'a> Plan<'a> {
             source.slot.rate_of(work(source)),
             target.slot.rate_of(work(target) + proc.demand),
         );
+        let losses = (self.loss_us(proc, from), self.loss_us(proc, to));
         let chosen = order(
             proc,
             target.slot.node,
-            grounds(cause, rates, proc, self.price_ms(proc, to)),
+            grounds(cause, rates, losses, proc, self.price_ms(proc, to)),
         );
         self.chosen.push(chosen);
+        let weight = self.view.weight(proc);
         let source = &mut self.nodes[from];
         source.free.retain(|p| p.pid != proc.pid);
-        source.slot.work = source.slot.work.saturating_sub(proc.demand);
+        source.slot.work = source.slot.work.saturating_sub(weight);
         source.unsettled = true;
         let target = &mut self.nodes[to];
-        target.slot.work += proc.demand;
+        target.slot.work += weight;
         target.slot.flying_kib += need_kib(proc.rss_kib);
         target.unsettled = true;
     }
@@ -153,4 +209,10 @@ fn first_of(mut crowd: Vec<&Proc>) -> Vec<&Proc> {
         crowd.sort_by_key(|p| p.pid);
     }
     crowd
+}
+
+/// Whether the remaining time becomes so much shorter there that the move is repaid.
+pub(crate) fn pays(now: i64, then: i64, price_ms: i64, remains_ms: i64) -> bool {
+    // remains / now against price + remains / then, in units of the present rate.
+    then > now && remains_ms * (then - now) > price_ms * then
 }

@@ -49,6 +49,9 @@ pub struct Policy {
     /// A process stays at least this long after its arrival, and after its start. PAPER: MOSIX lets a process stay
     /// about a second before it is considered.
     pub residence_ms: u64,
+    /// … and until it has used so much CPU time: what it still needs is about what it has used, and one that was just
+    /// placed at its exec is not moved for less than the move costs.
+    pub used_ms_min: u64,
     /// At most one decision in this time. PAPER: MOSIX computes loads once a second. A tenth less than that, so that
     /// jitter of a daemon's one-second clock does not skip every other decision.
     pub period_ms: u64,
@@ -67,10 +70,17 @@ pub struct Policy {
     pub flights_max: usize,
     /// Guests that this node accepts for each core.
     pub guests_per_core_max: u64,
-    /// The cost of a forwarded call, microseconds (11 to 30 measured with both ends busy, doubled for a real network).
+    /// The work of a forwarded call at both ends, microseconds of a standard core, without the round trip (11 to 30
+    /// measured with both ends busy, doubled for a real network).
     pub forward_us: u64,
-    /// A process that would lose more than this to forwarding stays home, thousandths of its time.
+    /// … and of a call that is answered before home makes it, of both ends. Measured: 13 (`docs/measurements/files.md`).
+    pub post_us: u64,
+    /// Speed of the network between nodes, Mbit/s.
+    pub link_mbit: u64,
+    /// `mosix`: a process that would lose more than this to forwarding stays home, thousandths of its time.
     pub forward_permille_max: u64,
+    /// Weight of a guest where a process of the node itself has 100, on all nodes: at most 100.
+    pub guest_weight: u64,
     /// The cost of a move for both ends, microseconds of a standard core, and the additional cost of each MiB of
     /// memory.
     pub move_us: u64,
@@ -78,6 +88,9 @@ pub struct Policy {
     /// … and of the first move of a process to a node: a host starts there. Measured: 12 ms for both, and an empty host
     /// that is left behind costs some more.
     pub first_us: u64,
+    /// A fresh program that will probably use no more CPU time than this starts at home, milliseconds. Measured: a start
+    /// elsewhere costs home 7 ms and the node 8, and each of the fifty calls that a small program sends home 0.1.
+    pub short_ms: u64,
     /// Processes rotate for a difference of at least so much of a process's time …
     pub turn_ms_min: u64,
     /// … and of this part of its age: its remaining time is unknown, so that its final loss is a share of the whole.
@@ -101,6 +114,7 @@ impl Policy {
             speed_noise_percent: 20,
             speed_alike_percent: 100,
             residence_ms: 1000,
+            used_ms_min: 0,
             period_ms: 900,
             prompt_ms: 100,
             age_ms_max: 15_000,
@@ -109,10 +123,14 @@ impl Policy {
             flights_max: 64,
             guests_per_core_max: 256,
             forward_us: 60,
+            post_us: 15,
+            link_mbit: 1000,
             forward_permille_max: 500,
+            guest_weight: 100,
             move_us: 6_000,
             move_us_per_mib: 1_000,
             first_us: 14_000,
+            short_ms: 20,
             turn_ms_min: 200,
             turns_each: 128,
             slower_each: 64,
@@ -125,6 +143,7 @@ impl Policy {
     fn tuned(mut self) -> Policy {
         if self.kind == Kind::Armento {
             (self.period_ms, self.prompt_ms, self.residence_ms) = (80, 40, 100);
+            self.used_ms_min = 20;
         }
         self
     }

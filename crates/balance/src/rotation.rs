@@ -88,7 +88,9 @@ fn best<'a>(plan: &Plan<'a>, left_ms: i64) -> Option<Change<'a>> {
     for &from in &slow {
         for &to in &fast {
             let (low, high) = (rate(plan, from), rate(plan, to));
-            if high * 100 <= low * FASTER_PERCENT {
+            // What other programs leave goes up and down: between two such places turns would follow that.
+            let left_over = |i: usize| plan.nodes[i].slot.comes_first();
+            if high * 100 <= low * FASTER_PERCENT || left_over(from) && left_over(to) {
                 continue;
             }
             for change in [hop(plan, from, to, mean), swap(plan, from, to, mean)] {
@@ -135,7 +137,8 @@ fn swap<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change
         .min_by_key(|p| (p.lag_ms, p.pid))?;
     let gap = behind.lag_ms - ahead.lag_ms;
     let worth = is_worth(plan, gap, mean, behind);
-    (worth && plan.fits(behind, to) && plan.fits(ahead, from)).then(|| Change {
+    let bears = || plan.bears(behind, from, to) && plan.bears(ahead, to, from);
+    (worth && bears() && plan.fits(behind, to) && plan.fits(ahead, from)).then(|| Change {
         moves: vec![(behind, from, to), (ahead, to, from)],
         gain: gap * (rate(plan, to) - rate(plan, from)),
         price_ms: plan.price_ms(behind, to) + plan.price_ms(ahead, from),
@@ -164,7 +167,7 @@ fn hop<'a>(plan: &Plan<'a>, from: usize, to: usize, mean: i64) -> Option<Change<
     let behind = source.free.iter().filter(|p| p.pid != one.pid);
     let behind = *behind.max_by_key(|p| p.lag_ms)?;
     let worth = risen > 0 && is_worth(plan, gain / risen, mean, behind);
-    (worth && plan.fits(one, to)).then(|| Change {
+    (worth && plan.bears(one, from, to) && plan.fits(one, to)).then(|| Change {
         moves: vec![(one, from, to)],
         gain,
         price_ms: plan.price_ms(one, to),
@@ -202,7 +205,7 @@ pub(crate) fn shares(view: &View, policy: &Policy, past_ms: u64) -> Vec<Share> {
         .into_iter()
         .map(|slot| {
             let ours = here.get(slot.name()).copied().unwrap_or(0);
-            let work = slot.node.steady + view.overhead_at(slot.name()) + ours;
+            let work = slot.steady + view.overhead_at(slot.name()) + ours;
             let name = &slot.node.entry.node;
             (name, (slot.rate_of(work) as i64, slot.core_speed()))
         })

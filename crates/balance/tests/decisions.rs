@@ -1,8 +1,8 @@
 //! Single decisions, each from a view in one line.
 
 use armento_balance::{
-    Cause, Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, barred, common,
-    decide, place, why,
+    Cause, FileUse, Flight, Fresh, Kind, Move, Need, Node, Policy, Proc, View, admit, barred,
+    common, decide, place, why,
 };
 use armento_gossip::{CpuSet, Entry, Tick};
 use armento_model::{Hint, NodeName, Stay, Users};
@@ -23,8 +23,11 @@ fn node(text: &str) -> Node {
         open: Users::all(),
         others: 0,
         steady: 0,
+        mean: 0,
+        guests: 0,
         taken_kib: 0,
         freed_kib: 0,
+        rtt_us: 0,
     }
 }
 
@@ -38,7 +41,10 @@ fn procs(place: &str, count: i32, first: i32) -> Vec<Proc> {
         cpu_ms: 1000 + u64::from(pid.unsigned_abs()),
         rss_kib: 10_000,
         arrived: Tick(40_000),
-        forwarded_per_s: 0,
+        files: FileUse::default(),
+        back_until: None,
+        rates: Default::default(),
+        computes_permille: 1000,
         locked: false,
         hold: None,
         needs: None,
@@ -64,6 +70,8 @@ fn farm(counts: &[i32]) -> View {
         ended_last: None,
         turns_ms: 0,
         upkeep: 0,
+        busy_percent: 0,
+        typical_ms: None,
     }
 }
 
@@ -211,7 +219,7 @@ fn bound_processes_do_not_move() {
     });
     bound("young", Stay::TooYoung, &|p| p.arrived = Tick(NOW.0 - 999));
     bound("calls home all the time", Stay::WouldNotPay, &|p| {
-        p.forwarded_per_s = 20_000
+        p.files.home.waits = 20_000
     });
     bound("asleep", Stay::WouldNotPay, &|p| p.demand = 20);
     check(
@@ -229,7 +237,7 @@ fn bound_processes_do_not_move() {
     check(
         "calls home now and then",
         &mosix,
-        &with(&|p| p.forwarded_per_s = 500),
+        &with(&|p| p.files.home.waits = 500),
         "n1>n2",
     );
     // If one of them may move, it is chosen.
@@ -246,14 +254,14 @@ fn longest_computing_process_with_fewest_calls_home_moves() {
     let mosix = Policy::of(Kind::Mosix);
     let mut view = farm(&[3, 0]);
     assert_eq!(decide(&view, &mosix, NOW)[0].pid, 102, "most CPU");
-    view.procs[2].forwarded_per_s = 5000;
+    view.procs[2].files.home.waits = 5000;
     assert_eq!(
         decide(&view, &mosix, NOW)[0].pid,
         101,
         "… with few calls home"
     );
     let mut view = farm(&[0, 3]);
-    view.procs[0].forwarded_per_s = 5000;
+    view.procs[0].files.home.waits = 5000;
     assert_eq!(
         decide(&view, &mosix, NOW)[0].pid,
         200,
@@ -414,7 +422,7 @@ fn user_settings_of_a_program_count() {
     let mut view = farm(&[3, 0]);
     view.procs
         .iter_mut()
-        .for_each(|p| p.forwarded_per_s = 9_000);
+        .for_each(|p| p.files.home.waits = 9_000);
     check("it calls home", &mosix, &view, "-");
     view.procs[1].hint = Some(Hint::Cpu);
     check("and computes all the same", &mosix, &view, "n1>n2");

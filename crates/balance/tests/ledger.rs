@@ -1,7 +1,7 @@
 //! The ledger: this home's work is never counted as another's, and nothing is counted twice or forever.
 
 use armento_balance::{
-    Cause, Fresh, Grounds, Guest, Kind, Ledger, Move, Policy, Seen, View, decide, place,
+    Cause, Counts, Fresh, Grounds, Guest, Kind, Ledger, Move, Policy, Seen, View, decide, place,
 };
 use armento_gossip::{Entry, Known, Tick};
 use armento_model::{HomePid, NodeName, Stay, Users};
@@ -19,9 +19,12 @@ fn seen(pid: i32, place: &str) -> Seen {
         rss_kib: 10_000,
         threads: 1,
         busy_percent: 100,
-        forwarded: 0,
+        calls: Default::default(),
+        others: Vec::new(),
+        name: String::new(),
         age_ms: 60_000,
         locked: false,
+        waits: false,
         needs: None,
         hint: None,
     }
@@ -112,6 +115,8 @@ fn flight_counts_at_its_target_until_it_ends() {
             then_milli: 1000,
             price_ms: 6,
             lag_ms: 0,
+            lost_now_permille: 0,
+            lost_then_permille: 0,
         },
     };
     let flying = || {
@@ -243,27 +248,30 @@ fn background_is_the_remaining_work_and_rises_slowly() {
 }
 
 #[test]
-fn demand_follows_activity_and_calls_decay_slowly() {
+fn demand_and_calls_follow_activity() {
     let mut ledger = Ledger::new(name("n1"));
     let mut at = |runnable, forwarded, now| {
         ledger.observe(
             &[Seen {
                 busy_percent: if runnable { 100 } else { 0 },
-                forwarded,
+                calls: Counts {
+                    waits: forwarded,
+                    ..Counts::default()
+                },
                 ..seen(1, "n2")
             }],
             Tick(now),
         );
         let view = view(&mut ledger, known("n2", 0, 0), Tick(now));
-        (view.procs[0].demand, view.procs[0].forwarded_per_s)
+        (view.procs[0].demand, view.procs[0].rates.waits)
     };
     assert_eq!(at(true, 100, 1000), (100, 0));
     assert_eq!(at(false, 600, 1100), (100, 0), "too soon for a step");
     assert_eq!(at(false, 1100, 2000), (100, 1000), "young and away");
     assert_eq!(at(true, 1100, 20_000).0, 100);
     assert_eq!(at(false, 1600, 20_100).0, 100, "too soon again");
-    assert_eq!(at(false, 2100, 21_000), (63, 1000));
-    assert_eq!(at(false, 2100, 22_000), (40, 857), "remembered for a while");
+    assert_eq!(at(false, 2100, 21_000), (63, 444));
+    assert_eq!(at(false, 2100, 22_000), (40, 259), "forgotten in seconds");
     let (demand, calls) = at(false, 2100, 80_000);
     assert!(demand < 40 && calls < 20, "{demand} {calls}");
 }

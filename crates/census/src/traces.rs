@@ -179,6 +179,17 @@ pub const ROWS: &[Row] = &[
         &["lookups"],
     ),
     row(
+        "trace-attributes",
+        Trace,
+        "files that Armento holds open with a lease so that stat of them is answered away",
+        names![],
+        manual(
+            "docs/manual/files.md",
+            "a process outside the tree that opens one for writing waits microseconds, or gets EWOULDBLOCK; it gets no write lease",
+        ),
+        &["attributes"],
+    ),
+    row(
         "trace-devices",
         Trace,
         "reads and writes of /dev/null and the like that home does not see",

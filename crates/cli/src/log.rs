@@ -16,8 +16,9 @@ const HELP: &str = "Examples:
   armento log --json | jq '.entries[] | select(.cause == \"turn\")'
 
 What this node decided about its own programs: WHY is `placed` at its exec, `share` of a processor, `turn` for equal
-progress, `memory` that runs out, `asked` by a user, `not-trusted`, `stop` or `bring`. NOW and THEN: what it gets of
-a standard processor, here and there; PRICE: what the move costs one; BEHIND: how far it is behind the others.";
+progress, `files` that it works on, `memory` that runs out, `asked` by a user, `not-trusted`, `stop` or `bring`. NOW and THEN: what it gets of
+a standard processor, here and there; PRICE: what the move costs one; BEHIND: how far it is behind the others;
+FILES: the part of its time that it loses by being away from its files, here and there.";
 
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 /// More entries than a daemon keeps.
@@ -68,7 +69,7 @@ fn newer(after: u64, count: u32) -> anyhow::Result<Vec<LogEntry>> {
     }
 }
 
-const HEADS: [(&str, bool); 10] = [
+const HEADS: [(&str, bool); 11] = [
     ("TIME", false),
     ("PID", true),
     ("FROM", false),
@@ -78,6 +79,7 @@ const HEADS: [(&str, bool); 10] = [
     ("THEN", true),
     ("PRICE", true),
     ("BEHIND", true),
+    ("FILES", true),
     ("OUTCOME, COMMAND", false),
 ];
 
@@ -105,8 +107,17 @@ fn row(e: &LogEntry) -> Vec<String> {
         milli(e.then_milli),
         ms(e.price_ms.map(|p| p as i64)),
         ms(e.lag_ms),
+        files(e),
         format!("{}: {}", outcome(&e.outcome), clean(&e.command)),
     ]
+}
+
+/// The part of its time that it loses to files, here and there.
+fn files(e: &LogEntry) -> String {
+    match (e.lost_now_permille, e.lost_then_permille) {
+        (Some(0), Some(0)) | (None, _) | (_, None) => "-".into(),
+        (Some(now), Some(then)) => format!("{}>{} %", (now + 5) / 10, (then + 5) / 10),
+    }
 }
 
 /// The local time of day.
@@ -150,6 +161,8 @@ mod tests {
             then_milli: Some(1000),
             price_ms: Some(6),
             lag_ms: Some(-40),
+            lost_now_permille: Some(312),
+            lost_then_permille: Some(0),
             ticket: 0,
             outcome: Outcome::Moved {
                 pause_us: 2_340,
@@ -160,13 +173,14 @@ mod tests {
         let said = row(&entry)[1..].join(" ");
         assert_eq!(
             said,
-            "812 n1 n2 share 0.50 1.00 6 ms -40 ms moved in 2.3 ms: lame?[2J in.wav"
+            "812 n1 n2 share 0.50 1.00 6 ms -40 ms 31>0 % moved in 2.3 ms: lame?[2J in.wav"
         );
         entry.outcome = Outcome::Stayed {
             stay: Stay::Busy,
             detail: "vfork".into(),
         };
         (entry.now_milli, entry.lag_ms) = (None, None);
+        entry.lost_now_permille = None;
         assert!(line(&entry).ends_with("1.00  6 ms  stayed [busy] vfork: lame?[2J in.wav\n"));
     }
 }

@@ -11,7 +11,8 @@ const HELP: &str = "Examples:
   armento ps --all                 of the whole farm, not only of this home
   armento ps --json | jq '.procs[] | select(.place != .home) | .pid'
 
-You see your own processes; root sees all. `armento why PID` explains STAY;
+CALLS counts the calls that waited for home; CALL/s those of the last seconds, BYTE/s what they and posted writes and reads
+ahead sent to home and back. You see your own processes; root sees all. `armento why PID` explains STAY;
 it also shows whether the node where it runs has stopped reporting, or it is frozen for that.";
 
 #[derive(clap::Args)]
@@ -64,6 +65,8 @@ fn render(procs: &[ProcInfo]) -> String {
         ("MEMORY", true),
         ("MOVES", true),
         ("CALLS", true),
+        ("CALL/s", true),
+        ("BYTE/s", true),
         ("STAY", false),
         ("COMMAND", false),
     ];
@@ -81,6 +84,8 @@ fn row(p: &ProcInfo) -> Vec<String> {
         size(p.rss_kib),
         p.moves.to_string(),
         p.forwarded.to_string(),
+        p.rates.waits.to_string(),
+        size(p.rates.bytes() >> 10),
         p.stay_word().into_owned(),
         clean(&p.command),
     ]
@@ -107,7 +112,15 @@ pub mod tests {
             busy_percent: 100,
             moves: 2,
             forwarded: 345,
+            bytes_sent: 0,
+            bytes_received: 0,
             files: armento_model::FileCounts::default(),
+            rates: armento_model::FileRates {
+                waits: 12,
+                posts: 900,
+                sent: 3 << 20,
+                received: 1 << 20,
+            },
             stay: None,
             detail: String::new(),
             partner: None,
@@ -123,8 +136,8 @@ pub mod tests {
     #[test]
     fn each_process_has_one_line() {
         let golden = "\
-\x20PID  HOME  WHERE   CPU  AWAY  MEMORY  MOVES  CALLS  STAY  COMMAND
-4711  n1    n3     12.3  12.0   5.0 M      2    345  -     lame a?[2J.wav
+\x20PID  HOME  WHERE   CPU  AWAY  MEMORY  MOVES  CALLS  CALL/s  BYTE/s  STAY  COMMAND
+4711  n1    n3     12.3  12.0   5.0 M      2    345      12   4.0 M  -     lame a?[2J.wav
 ";
         assert_eq!(render(&[proc()]), golden);
         let lost = |frozen| ProcInfo {

@@ -2,8 +2,8 @@
 
 use crate::out::{ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
-use armento_client::api::{Answer, Ask};
-use armento_model::{Pid, clean};
+use armento_client::api::{Answer, Ask, AwayPrice};
+use armento_model::{NodeName, Pid, clean, size};
 use serde_json::json;
 
 const HELP: &str = "Examples:
@@ -30,6 +30,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         remedy,
         detail,
         partner,
+        away,
     } = answer
     else {
         return Err(unexpected_answer());
@@ -39,13 +40,15 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
             "pid": pid, "place": place, "stay": stay,
             "explanation": explanation, "remedy": remedy,
             "detail": (!detail.is_empty()).then_some(&detail), "partner": partner,
+            "away": away,
         });
         say_json("armento.why/1", fields);
         return Ok(0);
     }
+    let cost = files(away.as_ref(), place.as_ref());
     let place = place.map_or_else(|| "an unknown node".into(), |n| n.to_string());
     let code = stay.map_or_else(String::new, |s| format!(" [{}]", s.code()));
-    let more = more(&detail, partner);
+    let more = more(&detail, partner) + &cost;
     say(&format!(
         "{pid} is on {place}{code}: {explanation}\n{more}remedy: {remedy}\n"
     ));
@@ -67,9 +70,50 @@ fn more(detail: &str, partner: Option<Pid>) -> String {
     lines
 }
 
+/// What its files cost it away from home.
+fn files(away: Option<&AwayPrice>, place: Option<&NodeName>) -> String {
+    let Some(a) = away else {
+        return String::new();
+    };
+    let percent = a.lost_permille as f64 / 10.0;
+    let bytes = size(a.bytes_per_s >> 10);
+    let (calls, node) = (a.calls_per_s, &a.node);
+    match place == Some(node) {
+        true => format!(
+            "files: {calls} calls a second wait for home, {bytes}/s cross the network: on {node} it loses {percent:.0} % of its \
+             time by that\n"
+        ),
+        false => format!(
+            "files: on {node} {calls} calls a second would wait for home, {bytes}/s cross the network: it would lose \
+             {percent:.0} % of its time\n"
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn price_of_files_is_told() {
+        let n2: NodeName = "n2".parse().expect("name");
+        let price = AwayPrice {
+            node: n2.clone(),
+            calls_per_s: 3400,
+            bytes_per_s: 2 << 20,
+            lost_permille: 314,
+        };
+        assert_eq!(files(None, Some(&n2)), "");
+        assert_eq!(
+            files(Some(&price), Some(&n2)),
+            "files: 3400 calls a second wait for home, 2.0 M/s cross the network: on n2 it loses 31 % of its time by that\n"
+        );
+        let there = files(Some(&price), None);
+        assert!(
+            there.starts_with("files: on n2 3400 calls a second would wait"),
+            "{there}"
+        );
+    }
 
     #[test]
     fn detail_and_partner_have_lines_of_their_own() {

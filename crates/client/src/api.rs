@@ -13,7 +13,7 @@ pub use crate::mfs::{
     socket_of_mount,
 };
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
-use armento_model::{FileCounts, Hint, HomePid, NodeName, Pid, Stay, Tid, TreeId};
+use armento_model::{FileCounts, FileRates, Hint, HomePid, NodeName, Pid, Stay, Tid, TreeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -171,6 +171,18 @@ pub enum Ask {
         /// As in [`ProcInfo`].
         #[serde(default)]
         portable: bool,
+        /// The file of the program.
+        #[serde(default)]
+        program: String,
+        /// The process that has started it; 0 if unknown.
+        #[serde(default)]
+        parent: Pid,
+        /// Programs of the tree that wait for the keeper to ask for them.
+        #[serde(default)]
+        waiting: u32,
+        /// What has ended since the last such message, or [`Report::Procs`].
+        #[serde(default)]
+        ran: Vec<Ran>,
     },
     /// The keeper decided to move to `node`: get it admitted there and return a way in. The daemon asks the target's
     /// daemon, which reserves room and starts a host.
@@ -295,6 +307,9 @@ pub enum Answer {
         detail: String,
         #[serde(default)]
         partner: Option<Pid>,
+        /// What being away costs it, where that is known.
+        #[serde(default)]
+        away: Option<AwayPrice>,
     },
     Moved {
         pid: Pid,
@@ -441,7 +456,7 @@ pub struct LogEntry {
     pub from: NodeName,
     pub to: NodeName,
     /// `placed` at its exec; by the policy: `memory` runs out, a better `share` of a processor, a `turn` for equal
-    /// progress; `asked` by a user; `not-trusted` there any more; `stop` or `bring`; the code of a reason why it came
+    /// progress, its `files`; `asked` by a user; `not-trusted` there any more; `stop` or `bring`; the code of a reason why it came
     /// home by itself.
     pub cause: String,
     /// Its share where it was, and that at the target, thousandths of a standard core.
@@ -451,10 +466,28 @@ pub struct LogEntry {
     pub price_ms: Option<u64>,
     /// Distance behind the mean progress of all processes of this home, milliseconds of a standard core.
     pub lag_ms: Option<i64>,
+    /// The part of its time that it loses to files where it was, and at the target, thousandths.
+    #[serde(default)]
+    pub lost_now_permille: Option<u64>,
+    #[serde(default)]
+    pub lost_then_permille: Option<u64>,
     /// Of the order; 0 if there was none.
     #[serde(skip)]
     pub ticket: u64,
     pub outcome: Outcome,
+}
+
+/// What a process loses by being away from its files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwayPrice {
+    /// Where it is, or the node where it would get on best.
+    pub node: NodeName,
+    /// Calls a second that wait for home from there.
+    pub calls_per_s: u64,
+    /// Bytes a second to home and back.
+    pub bytes_per_s: u64,
+    /// The part of its time that it loses there, thousandths.
+    pub lost_permille: u64,
 }
 
 /// The result of a decision.
@@ -571,7 +604,12 @@ pub enum Order {
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Report {
     /// From a keeper, once or twice a second and after every change: all living processes of the tree.
-    Procs { procs: Vec<ProcInfo> },
+    Procs {
+        procs: Vec<ProcInfo>,
+        /// What has ended since the last such message, or [`Ask::Place`].
+        #[serde(default)]
+        ran: Vec<Ran>,
+    },
     Moved {
         ticket: u64,
         pid: Pid,
@@ -606,6 +644,18 @@ pub enum Report {
     ToCome,
 }
 
+/// A program that a process of the tree does not run any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ran {
+    pub pid: Pid,
+    /// Its file; empty if unknown.
+    pub program: String,
+    /// CPU time that it used at home and away, if that is known.
+    pub cpu_ms: Option<u64>,
+    /// The process has ended; else it runs another program.
+    pub ended: bool,
+}
+
 /// One process, from its keeper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcInfo {
@@ -628,9 +678,17 @@ pub struct ProcInfo {
     pub moves: u64,
     /// System calls sent home so far.
     pub forwarded: u64,
+    /// Bytes of these calls from where it runs to home, and back.
+    #[serde(default)]
+    pub bytes_sent: u64,
+    #[serde(default)]
+    pub bytes_received: u64,
     /// Calls on files that were answered where it runs, up to a second ago.
     #[serde(default)]
     pub files: FileCounts,
+    /// What it does with home's files a second while it is away; from its daemon.
+    #[serde(default)]
+    pub rates: FileRates,
     /// Why the last move did not happen, or why it may not move.
     pub stay: Option<Stay>,
     /// … its cause: a file, a call, the other node's text. Empty if unknown.

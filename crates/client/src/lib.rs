@@ -16,4 +16,4 @@ mod words;
 
 pub use again::Again;
 pub use line::{LineError, encode, read_line};
-pub use session::{ANSWER, AskError, MOVE, Reporter, Session};
+pub use session::{ANSWER, AskError, MOVE, News, Reporter, Session};

@@ -63,6 +63,14 @@ impl From<io::Error> for AskError {
     }
 }
 
+/// What the daemon sends to a session whose questions do not wait for each other.
+#[derive(Debug)]
+pub enum News {
+    Order(Order),
+    /// The answer to the question with this number ([`Session::begin`]).
+    Answer(u64, Result<Answer, Refusal>),
+}
+
 /// A session: requests are sent, answers and orders received.
 pub struct Session {
     stream: UnixStream,
@@ -104,9 +112,7 @@ impl Session {
     /// Sends a request and waits for the answer. Orders that come meanwhile are kept for [`Session::order`].
     pub fn ask(&mut self, ask: Ask, timeout: Duration) -> Result<Answer, AskError> {
         let until = Instant::now() + timeout;
-        let id = self.next_id;
-        self.next_id += 1;
-        self.out.send(id, Body::Ask(ask))?;
+        let id = self.begin(ask)?;
         loop {
             let line = self.receive(Some(until))?.ok_or(AskError::Late)?;
             match line.body {
@@ -115,6 +121,30 @@ impl Session {
                 other => self.keep(other)?,
             }
         }
+    }
+
+    /// Sends a request, and returns the number of its answer, which [`Session::news`] returns.
+    pub fn begin(&mut self, ask: Ask) -> Result<u64, AskError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.out.send(id, Body::Ask(ask))?;
+        Ok(id)
+    }
+
+    /// The next order or answer that has come; `None` if there is none.
+    pub fn news(&mut self) -> Result<Option<News>, AskError> {
+        if let Some(order) = self.orders.pop_front() {
+            return Ok(Some(News::Order(order)));
+        }
+        while let Some(line) = self.receive(Some(Instant::now()))? {
+            match line.body {
+                Body::Order(order) => return Ok(Some(News::Order(order))),
+                Body::Ok(answer) => return Ok(Some(News::Answer(line.id, Ok(answer)))),
+                Body::Err(refusal) => return Ok(Some(News::Answer(line.id, Err(refusal)))),
+                Body::Ask(_) | Body::Report(_) => {}
+            }
+        }
+        Ok(None)
     }
 
     /// The next order; `None` if none came in time. `timeout` of `None` waits without limit.
@@ -129,7 +159,8 @@ impl Session {
         Ok(self.orders.pop_front())
     }
 
-    /// True if [`Session::order`] can return without reading the socket, of which poll(2) shows nothing.
+    /// True if [`Session::order`] or [`Session::news`] can return without reading the socket, of which poll(2) shows
+    /// nothing.
     pub fn has_order(&self) -> bool {
         !self.orders.is_empty() || self.input.contains(&b'\n')
     }
@@ -287,7 +318,10 @@ mod tests {
         let none = session.order(Some(Duration::ZERO)).expect("no order");
         assert!(none.is_none());
         session
-            .report(Report::Procs { procs: vec![] })
+            .report(Report::Procs {
+                procs: vec![],
+                ran: Vec::new(),
+            })
             .expect("report");
         daemon.join().expect("daemon");
         assert!(matches!(

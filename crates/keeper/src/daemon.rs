@@ -7,12 +7,14 @@ use crate::events::report_processes;
 use crate::hosts::cut_off;
 use crate::lifecycle::scan_children;
 use crate::state::{Inbox, Item, Keep, Task, Why};
-use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Report, socket_path};
-use armento_client::{Again, AskError, Session, version};
+use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Refusal, Report, socket_path};
+use armento_client::{Again, AskError, LineError, News, Session, version};
 use armento_model::NodeName;
 use armento_tracee::sys;
+use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 /// How often processes are reported when something changed lately …
@@ -20,6 +22,9 @@ const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// … and when nothing has for so long.
 const REPORT_CALM: Duration = Duration::from_secs(1);
 const CALM_AFTER: Duration = Duration::from_secs(5);
+
+/// Questions that wait for their answers; more are refused.
+const ASKED_MAX: usize = 64;
 
 /// Opens a session and introduces this keeper; returns this node's name with it.
 pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
@@ -74,9 +79,74 @@ impl Pace {
     }
 }
 
+/// A session, and the questions that wait for their answers: one of them may take seconds, and the others and the reports
+/// must not wait for it.
+struct Control {
+    session: Session,
+    asked: HashMap<u64, Asked>,
+}
+
+struct Asked {
+    until: Instant,
+    answer: SyncSender<Result<Answer, AskError>>,
+}
+
+impl Control {
+    fn new(session: Session) -> Control {
+        Control {
+            session,
+            asked: HashMap::new(),
+        }
+    }
+
+    /// Sends a question. False: the session is over.
+    fn ask(
+        &mut self,
+        ask: Ask,
+        limit: Duration,
+        answer: SyncSender<Result<Answer, AskError>>,
+    ) -> bool {
+        let now = Instant::now();
+        if self.asked.len() >= ASKED_MAX {
+            self.asked.retain(|_, a| a.until > now);
+        }
+        if self.asked.len() >= ASKED_MAX {
+            let _ = answer.send(Err(AskError::Late));
+            return true;
+        }
+        match self.session.begin(ask) {
+            Ok(id) => {
+                let until = now + limit;
+                self.asked.insert(id, Asked { until, answer });
+                true
+            }
+            Err(e) => {
+                eprintln!("daemon: {e}");
+                let _ = answer.send(Err(e));
+                false
+            }
+        }
+    }
+
+    fn answered(&mut self, id: u64, answer: Result<Answer, Refusal>) {
+        // Nobody waits for one that is late.
+        if let Some(a) = self.asked.remove(&id) {
+            let _ = a.answer.send(answer.map_err(AskError::Refused));
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        for (_, a) in self.asked.drain() {
+            let _ = a.answer.send(Err(AskError::Line(LineError::Closed)));
+        }
+    }
+}
+
 /// Serves until closed.
 pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
-    let mut session = Some(session);
+    let mut session = Some(Control::new(session));
     let mut pace = Pace::new();
     let mut search = Search::default();
     loop {
@@ -85,7 +155,7 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
             // A new daemon knows nothing of us yet.
             pace.next = Instant::now();
         }
-        let ready = session.as_ref().is_some_and(Session::has_order);
+        let ready = session.as_ref().is_some_and(|c| c.session.has_order());
         let due = search.due.filter(|_| session.is_none());
         let due = due.map_or(pace.next, |due| pace.next.min(due));
         let [order, end] = wait(keep, &session, &inbox, due, ready);
@@ -95,6 +165,7 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
         }
         while let Ok(item) = inbox.queue.try_recv() {
             if let Item::Close(tx) = item {
+                last_report(keep, &session);
                 let _ = tx.send(());
                 return;
             }
@@ -107,7 +178,7 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
                 session = None;
             }
         }
-        if order && !orders(keep, &mut session) {
+        if order && !news(keep, &mut session) {
             session = None;
         }
         if Instant::now() >= pace.next {
@@ -123,7 +194,7 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
 /// Waits for an order, an item of the queue, or `due`. Whether there is an order, and whether the program has ended.
 fn wait(
     keep: &Keep,
-    session: &Option<Session>,
+    session: &Option<Control>,
     inbox: &Inbox,
     due: Instant,
     ready: bool,
@@ -131,7 +202,7 @@ fn wait(
     let fd = |fd: Option<&dyn AsRawFd>| fd.map_or(-1, AsRawFd::as_raw_fd);
     let wake = keep.daemon.wake.as_raw_fd();
     let fds = [
-        fd(session.as_ref().map(|s| s as &dyn AsRawFd)),
+        fd(session.as_ref().map(|c| &c.session as &dyn AsRawFd)),
         wake,
         fd(inbox.end.as_ref().map(|e| e as &dyn AsRawFd)),
     ];
@@ -158,11 +229,11 @@ impl Search {
         self.due.is_none_or(|due| Instant::now() >= due)
     }
 
-    fn look(&mut self, keep: &Keep) -> Option<Session> {
+    fn look(&mut self, keep: &Keep) -> Option<Control> {
         match introduce(&keep.settings.hello) {
             Ok((session, _)) => {
                 *self = Search::default();
-                return Some(session);
+                return Some(Control::new(session));
             }
             Err(AskError::Refused(no)) => {
                 eprintln!("daemon: {}", no.message);
@@ -176,18 +247,10 @@ impl Search {
 }
 
 /// False: the session is over.
-fn handle(session: &mut Option<Session>, item: Item) -> bool {
+fn handle(session: &mut Option<Control>, item: Item) -> bool {
     match (session.as_mut(), item) {
-        (Some(s), Item::Ask(ask, limit, tx)) => {
-            let r = s.ask(*ask, limit);
-            let alive = !matches!(r, Err(AskError::Line(_) | AskError::NoDaemon { .. }));
-            if let Err(e) = &r {
-                eprintln!("daemon: {e}");
-            }
-            let _ = tx.send(r);
-            alive
-        }
-        (Some(s), Item::Report(r)) => s.report(*r).is_ok(),
+        (Some(c), Item::Ask(ask, limit, tx)) => c.ask(*ask, limit, tx),
+        (Some(c), Item::Report(r)) => c.session.report(*r).is_ok(),
         (None, Item::Ask(_, _, tx)) => {
             let _ = tx.send(Err(AskError::NoDaemon {
                 path: socket_path().display().to_string(),
@@ -199,16 +262,20 @@ fn handle(session: &mut Option<Session>, item: Item) -> bool {
     }
 }
 
-fn orders(keep: &Arc<Keep>, session: &mut Option<Session>) -> bool {
-    let Some(s) = session.as_mut() else {
+/// Takes the orders and answers that have come. False: the session is over; whoever waits for an answer is told.
+fn news(keep: &Arc<Keep>, session: &mut Option<Control>) -> bool {
+    let Some(c) = session.as_mut() else {
         return true;
     };
     loop {
-        match s.order(Some(Duration::ZERO)) {
-            Ok(Some(o)) => take(keep, o),
+        match c.session.news() {
+            Ok(Some(News::Order(o))) => take(keep, o),
+            Ok(Some(News::Answer(id, answer))) => c.answered(id, answer),
             Ok(None) => return true,
-            Err(AskError::Late) => return true,
-            Err(_) => return false,
+            Err(e) => {
+                eprintln!("daemon: {e}");
+                return false;
+            }
         }
     }
 }
@@ -246,14 +313,25 @@ fn take(keep: &Arc<Keep>, order: Order) {
 }
 
 /// Reports the processes of the tree, and returns how many. `None`: the session is over.
-fn report(keep: &Arc<Keep>, session: &Option<Session>) -> Option<usize> {
+fn report(keep: &Arc<Keep>, session: &Option<Control>) -> Option<usize> {
     let reported = || Some((session.as_ref()?, keep.tracer.run(report_processes)?));
-    let Some((session, procs)) = reported() else {
+    let Some((control, procs)) = reported() else {
         return Some(1);
     };
     let count = procs.len();
-    session.report(Report::Procs { procs }).ok()?;
+    let ran = keep.ran.take();
+    control.session.report(Report::Procs { procs, ran }).ok()?;
     Some(count)
+}
+
+/// What the last programs have used is of use to the next tree.
+fn last_report(keep: &Keep, session: &Option<Control>) {
+    let ran = keep.ran.take();
+    if let Some(c) = session.as_ref().filter(|_| !ran.is_empty()) {
+        let procs = Vec::new();
+        // The session ends anyway.
+        let _ = c.session.report(Report::Procs { procs, ran });
+    }
 }
 
 #[cfg(test)]

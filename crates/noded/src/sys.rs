@@ -32,6 +32,33 @@ pub fn lock(file: &File) -> io::Result<()> {
     }
 }
 
+/// The least round trip of a connection in the last minutes, microseconds; 0 before there is one. KERNEL: tcp(7), TCP_INFO;
+/// `tcpi_min_rtt` since 4.6, over a window of `net.ipv4.tcp_min_rtt_wlen`.
+pub fn rtt_us(socket: &std::net::TcpStream) -> io::Result<u64> {
+    // SAFETY: a structure of numbers, for which zeros are values.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let at = (&raw mut info).cast();
+    // SAFETY: a valid descriptor; the kernel writes at most `len` bytes to `info`.
+    let r = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            at,
+            &mut len,
+        )
+    };
+    if r != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // An older kernel writes less, and a connection that has sent nothing has no least.
+    Ok(match info.tcpi_min_rtt {
+        0 | u32::MAX => u64::from(info.tcpi_rtt),
+        least => u64::from(least),
+    })
+}
+
 /// Niceness of a daemon. Forty programs of one home left its daemon a fortieth of the node, too little to send any of
 /// them away. KERNEL: sched(7), each step is a tenth of a processor, so that ten are nine times the weight; and it is a
 /// thread's own (setpriority(2), "C library/kernel differences").

@@ -5,6 +5,8 @@ use crate::file::{Happens, Jobs, Native, Nodes, Scenario};
 /// The simulator's largest farm.
 const NODES_MAX: usize = 10_000;
 pub(crate) const JOBS_MAX: usize = 1_000_000;
+/// A terabyte.
+const COPY_MIB_MAX: u64 = 1 << 20;
 /// A day.
 const SECONDS_MAX: f64 = 86_400.0;
 
@@ -16,6 +18,15 @@ impl Scenario {
         }
         self.nodes.iter().try_for_each(Nodes::check)?;
         time("limit", self.limit)?;
+        if !(1..=100_000).contains(&self.link_mbit) {
+            return Err("link_mbit lies between 1 and 100000".into());
+        }
+        if self
+            .guest_cpu_weight
+            .is_some_and(|w| !(1..=10_000).contains(&w))
+        {
+            return Err("guest_cpu_weight lies between 1 and 10000".into());
+        }
         for j in &self.jobs {
             j.check(size)?;
             if j.count.is_none() && self.series.is_empty() {
@@ -58,6 +69,12 @@ impl Jobs {
         time("seconds", self.seconds)?;
         time("at", self.at)?;
         time("every", self.every)?;
+        if let Some(copy) = self.copy {
+            time("wait", copy.wait)?;
+            if !(1..=COPY_MIB_MAX).contains(&copy.mib) {
+                return Err(format!("copy mib lies between 1 and {COPY_MIB_MAX}"));
+            }
+        }
         node(self.home, size)
     }
 }
@@ -115,6 +132,14 @@ mod tests {
         check("node = 3", "node = 4", "no node 4");
         check("speed = 0.4", "speed = 0.0", "speed");
         check("seconds = 3.0", "seconds = -1.0", "seconds = -1");
+        let copy = |c: &str| format!("seconds = 3.0\ncopy = {{ {c} }}");
+        check("seconds = 3.0", &copy("mib = 0, wait = 1.0"), "copy mib");
+        check("seconds = 3.0", &copy("mib = 9, wait = -1.0"), "wait = -1");
+        check(
+            "series = [1, 5]",
+            "series = [1, 5]\nlink_mbit = 0",
+            "link_mbit",
+        );
         check("series = [1, 5]", "", "needs a series");
         check(
             "series = [1, 5]",

@@ -16,6 +16,11 @@ pub struct Scenario {
     /// Time limit of a run.
     #[serde(default = "hour")]
     pub limit: f64,
+    /// Speed of the network between nodes, Mbit/s.
+    #[serde(default = "gigabit")]
+    pub link_mbit: u64,
+    /// Weight of guests of one tree on each node, where a process of the node has 100; not given: as one process.
+    pub guest_cpu_weight: Option<u64>,
     pub nodes: Vec<Nodes>,
     #[serde(default)]
     pub jobs: Vec<Jobs>,
@@ -32,6 +37,10 @@ pub struct Scenario {
 
 fn whole() -> f64 {
     1.0
+}
+
+fn gigabit() -> u64 {
+    1000
 }
 
 fn hour() -> f64 {
@@ -97,6 +106,18 @@ pub struct Jobs {
     pub every: f64,
     #[serde(default = "small")]
     pub mem: u64,
+    /// It copies files of its home while it computes.
+    pub copy: Option<Copied>,
+}
+
+/// What a job copies.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Copied {
+    /// So many MiB, each read and written.
+    pub mib: u64,
+    /// Time that it waits for the storage, in all.
+    pub wait: f64,
 }
 
 fn small() -> u64 {
@@ -163,6 +184,9 @@ pub struct Published {
     pub source: String,
     pub jobs: Vec<usize>,
     pub columns: BTreeMap<String, Vec<f64>>,
+    /// When the copies of each node ended, in any unit; the first column is what the others are compared with.
+    #[serde(default)]
+    pub copies: BTreeMap<String, Vec<f64>>,
 }
 
 impl Scenario {
@@ -183,7 +207,13 @@ impl Scenario {
         }
         let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
         let mut scenario = Scenario::parse(&text)?;
-        scenario.jobs.iter_mut().for_each(|j| j.seconds *= scale);
+        for job in &mut scenario.jobs {
+            job.seconds *= scale;
+            if let Some(copy) = &mut job.copy {
+                copy.wait *= scale;
+                copy.mib = ((copy.mib as f64 * scale) as u64).max(1);
+            }
+        }
         scenario.scale = scale;
         Ok(scenario)
     }

@@ -5,6 +5,7 @@
 
 mod chance;
 mod check;
+mod copies;
 mod file;
 mod limit;
 mod plan;
@@ -14,7 +15,7 @@ mod table;
 
 pub use file::Scenario;
 pub use limit::{levelled, limit};
-pub use plan::{Background, Event, Job, Node, Plan, What};
+pub use plan::{Background, Event, FileCopy, Job, Node, Plan, What};
 pub use published::Value as PublishedValue;
 pub use row::{Played, Row};
 pub use table::Table;

@@ -14,6 +14,10 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// Time limit of a run.
     pub cap_s: f64,
+    /// Speed of the network between nodes, Mbit/s.
+    pub link_mbit: u64,
+    /// Weight of guests where a process of the node has 100.
+    pub guest_cpu_weight: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +36,15 @@ pub struct Job {
     /// Seconds of a whole processor.
     pub work_s: f64,
     pub mem_mib: u64,
+    pub copy: Option<FileCopy>,
+}
+
+/// What a job copies of its home's files while it computes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FileCopy {
+    pub mib: u64,
+    /// Time that it waits for the storage, in all.
+    pub wait_s: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,6 +112,8 @@ impl Scenario {
             background: self.background.iter().map(native).collect(),
             events,
             cap_s: self.limit,
+            link_mbit: self.link_mbit,
+            guest_cpu_weight: self.guest_cpu_weight,
         }
     }
 }
@@ -148,6 +163,10 @@ fn of_kind(kind: &Jobs, n: usize, unit: f64, chance: &mut Chance) -> Vec<Job> {
                 at_s,
                 work_s: seconds * unit,
                 mem_mib: kind.mem,
+                copy: kind.copy.map(|c| FileCopy {
+                    mib: c.mib,
+                    wait_s: c.wait,
+                }),
             }
         })
         .collect()
@@ -171,7 +190,7 @@ impl Plan {
         let first = self.jobs.first().map_or(0.0, |j| j.at_s);
         let ends = self.jobs.iter();
         let last = ends
-            .map(|j| j.at_s - first + j.work_s / fastest)
+            .map(|j| j.at_s - first + j.work_s / fastest + j.copy.map_or(0.0, |c| c.wait_s))
             .fold(0.0, f64::max);
         limit(&speeds, &work).max(last)
     }

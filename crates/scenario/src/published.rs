@@ -28,6 +28,11 @@ impl Published {
                 "[published] has {ROWS_MAX} numbers of jobs and {COLUMNS_MAX} columns at most"
             ));
         }
+        if self.copies.len() > COLUMNS_MAX || self.copies.values().any(|c| c.len() > ROWS_MAX) {
+            return Err(format!(
+                "[published] copies has {ROWS_MAX} nodes and {COLUMNS_MAX} columns at most"
+            ));
+        }
         let mut seen = BTreeSet::new();
         if let Some(n) = self
             .jobs

@@ -2,6 +2,7 @@
 
 use crate::Plan;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The outcome of one run.
@@ -11,9 +12,29 @@ pub struct Played {
     pub ends_s: Vec<f64>,
     /// Jobs that never ended: killed, or not within the scenario's time limit.
     pub lost: usize,
+    /// When the last copy of each home ended, from the start of the first job; of homes that copied all.
+    pub copies_s: BTreeMap<usize, f64>,
     pub moves: u64,
     /// CPU time beyond the jobs' own work, seconds of a whole processor, where it is known.
     pub beside_s: Option<f64>,
+}
+
+impl Played {
+    /// Notes the ends of the jobs of `home`, by number: the last of its copies counts, if all of them have ended.
+    pub fn copied(&mut self, plan: &Plan, home: usize, ends: &[(usize, f64)]) {
+        let is_copy = |i: usize| plan.jobs.get(i).is_some_and(|j| j.copy.is_some());
+        let jobs = plan.jobs.iter().filter(|j| j.home == home);
+        let copies = jobs.filter(|j| j.copy.is_some()).count();
+        let ended: Vec<f64> = ends
+            .iter()
+            .filter(|(i, _)| is_copy(*i))
+            .map(|e| e.1)
+            .collect();
+        if copies > 0 && ended.len() == copies {
+            let last = ended.into_iter().fold(0.0, f64::max);
+            self.copies_s.insert(home, last);
+        }
+    }
 }
 
 /// One run as it is printed.
@@ -39,6 +60,9 @@ pub struct Row {
     pub lost: usize,
     /// CPU time of all nodes beyond the jobs' own work, percent of it.
     pub beside_percent: Option<f64>,
+    /// When the last copy of each node ended, by the node's number from 1, where nodes copy files.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub copies_s: BTreeMap<usize, f64>,
 }
 
 impl Row {
@@ -64,6 +88,7 @@ impl Row {
             moves: played.moves,
             lost: played.lost,
             beside_percent: played.beside_s.map(|s| s / work_s * 100.0),
+            copies_s: played.copies_s.iter().map(|(n, s)| (n + 1, *s)).collect(),
         }
     }
 }
@@ -77,12 +102,18 @@ impl fmt::Display for Row {
             0 => String::new(),
             n => format!("; {n} NEVER ENDED"),
         };
+        let ends = self.copies_s.iter();
+        let ends: Vec<String> = ends.map(|(node, s)| format!("n{node} {s:.1}")).collect();
+        let copies = match ends.is_empty() {
+            true => String::new(),
+            false => format!("; copies {} s", ends.join(" ")),
+        };
         let worth = self
             .power
             .map_or(String::new(), |w| format!("worth {w:.2} nodes; "));
         write!(
             f,
-            "{:>4} {:<9} {:>8.2} s, {:.3} of the limit; {worth}mean {:>8.2} s; {:>4} moves; {beside} beside{lost}",
+            "{:>4} {:<9} {:>8.2} s, {:.3} of the limit; {worth}mean {:>8.2} s; {:>4} moves; {beside} beside{copies}{lost}",
             self.jobs, self.policy, self.makespan_s, self.ratio, self.mean_s, self.moves
         )
     }

@@ -1,5 +1,6 @@
 //! Results of runs, compared with the limit.
 
+use crate::copies;
 use crate::{PublishedValue, Row, Scenario};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +10,7 @@ pub struct Table {
     about: String,
     source: String,
     published: Vec<PublishedValue>,
+    copies: BTreeMap<String, Vec<f64>>,
     pub rows: Vec<Row>,
 }
 
@@ -21,6 +23,7 @@ impl Table {
             about: scenario.about.clone(),
             source: scenario.published.source.clone(),
             published: Vec::new(),
+            copies: scenario.published.copies.clone(),
             rows: Vec::new(),
         }
     }
@@ -61,6 +64,7 @@ impl Table {
         if sizes.len() > 1 {
             text += &self.powers();
         }
+        text += &copies::render(&self.rows, &self.policies(), &self.copies);
         text
     }
 
@@ -158,6 +162,7 @@ impl Table {
             "about": self.about,
             "rows": self.rows,
             "published": self.published,
+            "published_copies": self.copies,
         })
     }
 }

@@ -82,6 +82,7 @@ fn burst(world: &mut World, nodes: usize) {
             work_ns: 3_600_000_000_000,
             rss_kib: 160,
             placed: false,
+            copy: None,
         });
     }
     let is_settled = |world: &World| {

@@ -37,6 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 work_ns: alone_s * speed_milli * 1_000_000,
                 rss_kib: 1500,
                 placed: true,
+                copy: None,
             });
         }
         let out = world.run(u64::MAX);

@@ -36,6 +36,7 @@ impl Arrivals {
                 work_ns: tail(dice, self.work_ms) * 1_000_000,
                 rss_kib: tail(dice, self.rss_kib),
                 placed: true,
+                copy: None,
             });
         }
     }

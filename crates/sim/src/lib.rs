@@ -11,4 +11,4 @@ mod world;
 pub use chance::{Arrivals, mixed};
 pub use machine::Machine;
 pub use play::play;
-pub use world::{Ages, Fault, Job, Outcome, Prices, Rack, Traffic, World};
+pub use world::{Ages, Copying, Fault, Job, Outcome, Prices, Rack, Traffic, World};

@@ -103,12 +103,14 @@ impl Machine {
             return end.saturating_sub(self.ahead.served);
         }
         self.tasks.all.remove(&(end, task));
-        self.left(end)
+        end.saturating_sub(self.tasks.served)
     }
 
     /// Remaining work of a task, as of the last [`Machine::advance`].
-    pub fn left(&self, end: u64) -> u64 {
-        end.saturating_sub(self.tasks.served)
+    pub fn left(&self, task: TaskId, end: u64) -> u64 {
+        let ahead = self.ahead.all.contains(&(end, task));
+        let among = if ahead { &self.ahead } else { &self.tasks };
+        end.saturating_sub(among.served)
     }
 
     /// A task that has done all its work.
@@ -160,7 +162,7 @@ mod tests {
         assert_eq!(m.next_end(), Some(15_000));
         m.advance(15_000);
         assert_eq!(m.due().map(|(_, task)| task), Some(1));
-        assert_eq!(m.left(two), 500_000);
+        assert_eq!(m.left(2, two), 500_000);
         let mut m = Machine::new(4, 1000);
         m.enter(1, 1_000_000, 0);
         assert_eq!(m.next_end(), Some(1_000));
@@ -183,7 +185,7 @@ mod tests {
         m.advance(1_000);
         assert_eq!(m.due(), Some((key, 200)));
         assert_eq!(m.leave(200, key, 1_000), 0);
-        assert_eq!(m.left(1_000_000), 990_000);
+        assert_eq!(m.left(1, 1_000_000), 990_000);
         assert_eq!(m.next_end(), Some(50_500));
     }
 }

@@ -3,6 +3,7 @@
 //! | what happens | file |
 //! |---|---|
 //! | programs start, move, end | `world/life.rs`, on machines `world/works.rs` |
+//! | programs copy files of their home | `world/copies.rs` |
 //! | daemons report, send loads, decide, admit | `world/daemons.rs` |
 //! | nodes crash, slow down, are cut off | `world/faults.rs` |
 //! | the state at one moment | `world/state.rs`, of `world/things.rs` |
@@ -11,6 +12,8 @@
 
 mod checks;
 mod clock;
+mod copies;
+mod copying;
 mod daemons;
 mod faults;
 mod figures;
@@ -31,9 +34,11 @@ use state::Checks;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use copying::Progress;
 use slots::Slots;
 use things::{Daemon, Event, Proc};
 
+pub use copying::Copying;
 pub use figures::Ages;
 pub use state::World;
 pub use things::{Fault, Job, Outcome, Prices, Rack, Traffic};
@@ -91,6 +96,7 @@ impl World {
             traffic: Traffic::default(),
             checks: Checks::default(),
             cpu: cpu(),
+            told: false,
         };
         world.wake_all(dice);
         world
@@ -116,6 +122,9 @@ impl World {
 
     /// After: returns its number.
     pub fn add(&mut self, job: Job) -> usize {
+        if job.copy.is_some() {
+            self.tell_round_trips();
+        }
         let task = self.procs.len();
         self.procs.push(Proc {
             job,
@@ -123,7 +132,9 @@ impl World {
             place: job.home,
             came_us: self.now,
             running: None,
-            left_ns: job.work_ns,
+            left_ns: World::part_ns(&job),
+            copying: Progress::new(job.copy.is_some()),
+            stands: false,
             born: false,
             ended_us: None,
             lost: false,
@@ -218,6 +229,7 @@ impl World {
             Event::End(..) => {}
             Event::Crossed(task, trip) => self.crossed(task, trip),
             Event::Thaw(task, trip) => self.thaw(task, trip),
+            Event::Waited(task) => self.waited(task),
             Event::Heard(to, letter) => self.receive(to, letter),
             Event::Grow(task, kib) => self.grown(task, kib),
             Event::Fault(f) => self.strike(f),

@@ -41,6 +41,7 @@ fn settles(world: &mut World, nodes: usize, within: u64) -> u64 {
             work_ns: 3_600_000_000_000,
             rss_kib: 160,
             placed: false,
+            copy: None,
         });
     }
     for period in 1..=within {

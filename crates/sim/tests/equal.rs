@@ -23,6 +23,7 @@ fn run(kind: Kind, jobs: u64, alone_s: u64, seed: u64) -> Outcome {
             work_ns: alone_s * 100_000_000,
             rss_kib: 1500,
             placed: true,
+            copy: None,
         });
     }
     world.run(BEGIN_US + 100 * alone_s * 1_000_000)

@@ -27,6 +27,7 @@ fn job(home: usize, start_us: u64, work_s: u64) -> Job {
         work_ns: work_s * 1_000_000_000,
         rss_kib: 10_000,
         placed: true,
+        copy: None,
     }
 }
 
@@ -153,6 +154,7 @@ fn memory_shortage_moves_processes_to_free_nodes() {
         for i in 0..9 {
             let task = world.add(Job {
                 placed: false,
+                copy: None,
                 ..job(0, 10 * S, 200)
             });
             (0..100u64).for_each(|step| {

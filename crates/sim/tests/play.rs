@@ -87,3 +87,44 @@ fn every_scenario_file_runs_to_its_end() {
     assert_eq!(once.ends_s, again.ends_s);
     assert_eq!(once.ends_s.len(), 6);
 }
+
+/// PAPER: Argentini, table 1 (`scenarios/riello.toml`): copies on four nodes, and simulation programs on the fast one.
+/// openMosix made the longest node a tenth shorter, and the three others a third later.
+#[test]
+fn riello_copies_end_earlier_and_none_later() {
+    let ends = |text: &str, kind: Kind, seed| {
+        let plan = Scenario::parse(text).expect("good").plan(0, seed);
+        let played = play(&plan, &Policy::of(kind), Prices::default(), seed);
+        assert_eq!(played.copies_s.len(), 4);
+        played.copies_s
+    };
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let path = std::path::Path::new(dir).join("riello.toml");
+    let text = std::fs::read_to_string(path).expect("there");
+    let longest =
+        |ends: &std::collections::BTreeMap<usize, f64>| ends.values().copied().fold(0.0, f64::max);
+    // As published: 300 minutes against 200.
+    let none = ends(&text, Kind::None, 1);
+    let uneven = none[&3] / none[&0];
+    assert!((1.4..1.7).contains(&uneven), "{uneven}");
+    for seed in 1..=10 {
+        let ours = ends(&text, Kind::Armento, seed);
+        let ratio = longest(&ours) / longest(&none);
+        assert!(ratio <= 0.8, "{seed}: {ratio}");
+        for (home, end) in &ours {
+            // Calls of programs that are away are served at home, too.
+            let later = end / none[home];
+            assert!(later <= 1.02, "{seed}: node {home}: {later}");
+        }
+    }
+    // Guests of the same weight as the node's own programs, as openMosix has them, and its policy: the fast node gains,
+    // the others lose, and the longest gains a little.
+    let same = text.replace("guest_cpu_weight = 1", "guest_cpu_weight = 100");
+    let theirs = ends(&same, Kind::Mosix, 1);
+    assert!(
+        theirs[&3] < 0.85 * none[&3] && theirs[&0] > 1.1 * none[&0],
+        "{theirs:?}"
+    );
+    let ratio = longest(&theirs) / longest(&none);
+    assert!((0.75..0.95).contains(&ratio), "{ratio}");
+}

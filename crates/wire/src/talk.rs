@@ -448,6 +448,14 @@ pub enum ToHost {
         #[serde(with = "serde_bytes")]
         target: Vec<u8>,
     },
+    /// What statx(2) says of entries of such a directory, and, under the empty name, of itself (`abi/src/attributes.rs`);
+    /// nothing: home will not tell it. `birth`: the file system tells the time of birth also when it is not asked for.
+    Attributes {
+        #[serde(with = "serde_bytes")]
+        path: Vec<u8>,
+        birth: bool,
+        list: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
+    },
     /// The working directory of a process.
     WorkingDirectory {
         pid: HomePid,
@@ -457,9 +465,12 @@ pub enum ToHost {
         path: Vec<u8>,
         id: (u64, u64),
     },
-    /// What is at or below these paths has changed; none: everything may have.
+    /// Everything known of names may have changed.
+    ForgetAll,
+    /// What is at or below the paths `below` has changed, or only the attributes of `files`.
     ForgetNames {
         below: Vec<serde_bytes::ByteBuf>,
+        files: Vec<serde_bytes::ByteBuf>,
     },
     /// All posted calls that home has carried out so far, or that were of threads that had ended.
     Posted(Posted),

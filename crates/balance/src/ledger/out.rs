@@ -8,7 +8,7 @@ use crate::view::DEMAND_FULL;
 use crate::windowed_min::Steady;
 use crate::{Node, View};
 use armento_gossip::{Known, Tick};
-use armento_model::{NodeName, Users};
+use armento_model::{FileRates, NodeName, Pid, Users};
 use std::collections::{HashMap, HashSet};
 
 /// A farm of up to this many nodes is examined as a whole.
@@ -40,6 +40,12 @@ impl Ledger {
     /// Number of this home's living processes, as far as they were reported.
     pub fn procs(&self) -> usize {
         self.accounts.len()
+    }
+
+    /// What a process that is away does with home's files, a second.
+    pub fn file_rates(&self, pid: Pid) -> FileRates {
+        let account = self.accounts.get(&pid);
+        account.map_or(FileRates::default(), |account| account.proc.rates)
     }
 
     /// How many of the load vector's freshest entries a decision examines: the whole farm up to a thousand nodes;
@@ -75,17 +81,17 @@ impl Ledger {
         let nodes: Vec<Node> = known.into_iter().map(&mut slot).collect();
         let names: HashSet<&NodeName> = nodes.iter().map(|n| &n.entry.node).collect();
         self.others.retain(|name, _| names.contains(name));
-        self.seen(nodes)
+        self.seen(nodes, now)
     }
 
     /// This node alone: all that [`crate::admit`] uses. `own` is its entry in the load vector.
     pub fn own_view(&mut self, own: Option<Known>, open: Users, now: Tick) -> View {
         self.expire(now);
         let own = own.map(|own| self.slot(own, open, &[], now));
-        self.seen(own.into_iter().collect())
+        self.seen(own.into_iter().collect(), now)
     }
 
-    fn seen(&self, nodes: Vec<Node>) -> View {
+    fn seen(&self, nodes: Vec<Node>, now: Tick) -> View {
         View {
             me: self.me.clone(),
             nodes,
@@ -100,6 +106,8 @@ impl Ledger {
             ended_last: self.ended_last,
             turns_ms: self.turns_us / 1000,
             upkeep: self.upkeep.least(),
+            busy_percent: self.busy_percent,
+            typical_ms: self.typical_ms(now),
         }
     }
 
@@ -134,14 +142,18 @@ impl Ledger {
             entry.load = self.load();
             let taken_kib = self.expected.iter().map(|e| e.need_kib).sum();
             let others = self.foreign(&entry.node, self.others_here(), now);
+            let guests = self.guests_here().min(others.last());
             return Node {
                 entry,
                 age_ms: 0,
                 open,
                 others: others.last(),
                 steady: others.least(),
+                mean: others.mean(),
+                guests,
                 taken_kib,
                 freed_kib,
+                rtt_us: 0,
             };
         }
         let since_it_spoke = newcomers.iter().filter(|(ms, _)| *ms <= age_ms + EARLY_MS);
@@ -155,14 +167,18 @@ impl Ledger {
         let known = self.others.get(&entry.node).map(Steady::last);
         let others = known.unwrap_or(but(most)).clamp(but(most), but(least));
         let others = self.foreign(&entry.node, others, now);
+        let rtt_us = self.rtts_us.get(&entry.node).copied().unwrap_or(0);
         Node {
             entry,
             age_ms,
             open,
             others: others.last(),
             steady: others.least(),
+            mean: others.mean(),
+            guests: 0,
             taken_kib,
             freed_kib,
+            rtt_us,
         }
     }
 
@@ -175,7 +191,12 @@ impl Ledger {
     }
 
     fn others_here(&self) -> u64 {
+        self.background + self.guests_here()
+    }
+
+    /// Work of guests here and on their way here, hundredths.
+    fn guests_here(&self) -> u64 {
         let guests: u64 = self.visitors.values().map(|visitor| visitor.demand).sum();
-        self.background + guests + self.expected.len() as u64 * DEMAND_FULL
+        guests + self.expected.len() as u64 * DEMAND_FULL
     }
 }

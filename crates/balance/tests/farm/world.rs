@@ -251,9 +251,12 @@ impl Farm {
             rss_kib: 5_000,
             threads: 1,
             busy_percent: 100,
-            forwarded: 0,
+            calls: Default::default(),
+            others: Vec::new(),
+            name: String::new(),
             age_ms: self.now - r.began,
             locked: r.job.locked,
+            waits: false,
             needs: None,
             hint: None,
         };

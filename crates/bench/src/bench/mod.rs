@@ -8,6 +8,7 @@ mod call;
 mod first;
 mod home;
 mod local;
+mod make;
 mod others;
 mod owner;
 mod pause;
@@ -58,7 +59,7 @@ const fn of_moves(name: &'static str, run: Run) -> Bench {
     }
 }
 
-pub const BENCHES: [Bench; 13] = [
+pub const BENCHES: [Bench; 14] = [
     everyday("home", home::run, false),
     everyday("start", start::run, false),
     everyday("birth", birth::run, false),
@@ -67,6 +68,7 @@ pub const BENCHES: [Bench; 13] = [
     everyday("bulk", bulk::run, true),
     of_farms("rest", rest::run),
     of_farms("owner", owner::run),
+    of_farms("make", make::run),
     of_moves("first", first::run),
     of_moves("bytes", bytes::run),
     of_moves("beside", beside::run),

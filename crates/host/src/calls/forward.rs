@@ -15,7 +15,7 @@ use armento_model::Stay;
 use armento_tracee::call::bit;
 use armento_tracee::notify::Notice;
 use armento_tracee::region::DATA;
-use armento_tracee::{status, sys};
+use armento_tracee::{maps, status, sys};
 use std::sync::Arc;
 
 pub fn send(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) {
@@ -61,7 +61,8 @@ pub fn send_asking(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, ask:
         let why = "it opens a file in /dev/shm";
         return come_home(host, thread, n.id, Stay::SharedMemory, why);
     }
-    match armento_abi::pack(n.nr as u64, &n.args, &mut mem, DATA as usize) {
+    let args = fitting(thread, n);
+    match armento_abi::pack(n.nr as u64, &args, &mut mem, DATA as usize) {
         Ok(plan) => {
             let mask = if i64::from(n.nr) == libc::SYS_ioctl {
                 tty_mask(thread)
@@ -82,6 +83,28 @@ pub fn send_asking(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, ask:
 /// Is a signal pending at the body that `mask` does not block?
 fn pending_outside(thread: &GuestThread, mask: u64) -> bool {
     status::read(thread.here).is_ok_and(|s| (s.sig_pending | s.shared_pending) & !mask != 0)
+}
+
+/// The arguments of a read, of no more bytes than fit into the guest's memory from there: what does not fit stays in the
+/// file. Of scattered bytes, and where the end of the buffer is there but not all of it, `reply.rs` sets the offset back.
+fn fitting(thread: &GuestThread, n: &Notice) -> [u64; 6] {
+    let mut args = n.args;
+    let [_, at, len, ..] = args;
+    let last = at.checked_add(len.saturating_sub(1));
+    let there = |at| matches!(sys::vm_read(thread.here, at, &mut [0]), Ok(1));
+    if i64::from(n.nr) != libc::SYS_read || len == 0 || last.is_none_or(there) {
+        return args;
+    }
+    let mut end = at;
+    for v in maps::read(thread.here).unwrap_or_default() {
+        if v.start <= end && end < v.end && v.prot & libc::PROT_WRITE != 0 {
+            end = v.end;
+        }
+    }
+    if end > at {
+        args[2] = len.min(end - at);
+    }
+    args
 }
 
 /// Terminals ask whether the caller blocks or ignores SIGTTOU and SIGTTIN before they stop it.

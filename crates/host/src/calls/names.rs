@@ -49,7 +49,7 @@ pub fn looked_up(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Loo
         (Found::Unknown, _) => return Looked::No { ask: true },
         (Found::Missing, _) => -i64::from(libc::ENOENT),
         (Found::NoDirectory, _) => -i64::from(libc::ENOTDIR),
-        (Found::Other, Wants::Link { .. }) => -i64::from(libc::EINVAL),
+        (Found::Other(_), Wants::Link { .. }) => -i64::from(libc::EINVAL),
         (Found::Link(target), Wants::Link { buf, size }) => {
             let target = &target[..target.len().min(size as usize)];
             if mem.write(buf, target).is_err() {
@@ -57,7 +57,16 @@ pub fn looked_up(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> Loo
             }
             target.len() as i64
         }
-        (Found::Other | Found::Link(_), Wants::File) => return FORWARD,
+        (Found::Other(None), Wants::Attributes { .. }) => return Looked::No { ask: true },
+        (Found::Other(Some((told, birth))), Wants::Attributes { buf, form }) => {
+            // Nothing: home will not tell it.
+            let known = (!told.0.is_empty()).then(|| told.in_form(form, birth));
+            match known.flatten() {
+                Some(bytes) if mem.write(buf, &bytes).is_ok() => 0,
+                _ => return FORWARD,
+            }
+        }
+        (Found::Link(_), Wants::Attributes { .. }) | (_, Wants::File) => return FORWARD,
     };
     drop(names);
     lock(&thread.proc.files).lookups += 1;

@@ -167,11 +167,14 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             names,
         } => lock(&host.names).learn(path, id, guarded, &names),
         ToHost::Link { path, target } => lock(&host.names).learn_link(path, target),
-        ToHost::ForgetNames { below } => {
+        ToHost::Attributes { path, birth, list } => {
+            let list = list.into_iter().map(|(n, a)| (n.into_vec(), a.into_vec()));
+            lock(&host.names).learn_attributes(&path, birth, list.collect());
+        }
+        ToHost::ForgetAll => lock(&host.names).forget_all(),
+        ToHost::ForgetNames { below, files } => {
             let mut names = lock(&host.names);
-            if below.is_empty() {
-                names.forget_all();
-            }
+            files.iter().for_each(|path| names.forget_file(path));
             below.iter().for_each(|top| names.forget_below(top));
         }
         ToHost::WorkingDirectory { pid, seq, path, id } => {

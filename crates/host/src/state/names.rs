@@ -3,6 +3,7 @@
 //! Home sends a directory's entries by its path without symbolic links, and takes its word back before it says anything that
 //! could follow from a change. A lookup that needs a directory or a link that is not known is forwarded.
 
+use armento_abi::attributes::Attributes;
 use std::collections::HashMap;
 
 /// Longest path that is looked up here. KERNEL: PATH_MAX, with its zero byte.
@@ -25,6 +26,9 @@ struct Directory {
     id: Id,
     guarded: bool,
     entries: HashMap<Vec<u8>, u8>,
+    /// What home has told of entries, and of the directory itself under the empty name; nothing where it will not.
+    attributes: HashMap<Vec<u8>, Vec<u8>>,
+    birth: bool,
 }
 
 /// Device and inode.
@@ -49,8 +53,9 @@ pub enum Found<'a> {
     NoDirectory,
     /// A symbolic link, where it leads.
     Link(&'a [u8]),
-    /// Something that is no symbolic link.
-    Other,
+    /// Something that is no symbolic link. What statx(2) says of it, if that is known (`Some` of nothing: home will not
+    /// tell), and whether its file system tells the time of birth unasked.
+    Other(Option<(Attributes<'a>, bool)>),
 }
 
 impl Names {
@@ -66,6 +71,8 @@ impl Names {
             id,
             guarded,
             entries,
+            attributes: HashMap::new(),
+            birth: false,
         };
         self.known.insert(path, directory);
     }
@@ -76,6 +83,28 @@ impl Names {
         if self.known.contains_key(parent) && self.bytes + target.len() <= BYTES_MAX {
             self.bytes += target.len();
             self.links.insert(path, target);
+        }
+    }
+
+    /// What home tells of entries of a directory that is known, and of itself.
+    pub fn learn_attributes(&mut self, path: &[u8], birth: bool, list: Vec<(Vec<u8>, Vec<u8>)>) {
+        let Some(d) = self.known.get_mut(path) else {
+            return;
+        };
+        d.birth = birth;
+        for (name, told) in list {
+            self.bytes += name.len() + told.len();
+            if self.bytes <= BYTES_MAX {
+                d.attributes.insert(name, told);
+            }
+        }
+    }
+
+    /// The attributes of the file at this path may have changed.
+    pub fn forget_file(&mut self, path: &[u8]) {
+        let (dir, name) = split(path);
+        if let Some(d) = self.known.get_mut(dir) {
+            d.attributes.remove(name);
         }
     }
 
@@ -131,7 +160,6 @@ impl Names {
             at.push(b'/');
             at.extend_from_slice(name);
             match *kind {
-                libc::DT_DIR if last => return Found::Other,
                 libc::DT_DIR => {}
                 libc::DT_LNK => {
                     let Some(target) = self.links.get(&at) else {
@@ -152,7 +180,7 @@ impl Names {
                 }
                 libc::DT_REG | libc::DT_FIFO | libc::DT_SOCK | libc::DT_CHR | libc::DT_BLK => {
                     return if last {
-                        Found::Other
+                        Found::Other(dir.told(name))
                     } else {
                         Found::NoDirectory
                     };
@@ -160,7 +188,15 @@ impl Names {
                 _ => return Found::Unknown,
             }
         }
-        Found::Other
+        let at: &[u8] = if at.is_empty() { b"/" } else { &at };
+        Found::Other(self.known.get(at).and_then(|d| d.told(b"")))
+    }
+}
+
+impl Directory {
+    fn told(&self, name: &[u8]) -> Option<(Attributes<'_>, bool)> {
+        let told = self.attributes.get(name)?;
+        Some((Attributes(told), self.birth))
     }
 }
 
@@ -231,11 +267,11 @@ mod tests {
     #[test]
     fn paths_are_followed_as_the_kernel_does() {
         let n = names();
-        assert_eq!(look(&n, "/usr/file"), Found::Other);
-        assert_eq!(look(&n, "/usr/./lib//x.so"), Found::Other);
+        assert_eq!(look(&n, "/usr/file"), Found::Other(None));
+        assert_eq!(look(&n, "/usr/./lib//x.so"), Found::Other(None));
         assert_eq!(
             look(&n, "/lib/../file"),
-            Found::Other,
+            Found::Other(None),
             ".. of where a link leads"
         );
         assert_eq!(look(&n, "/lib/y.so"), Found::Missing);
@@ -245,7 +281,7 @@ mod tests {
         assert_eq!(look(&n, "/usr/loop"), Found::Unknown, "ELOOP is home's");
         assert_eq!(
             look(&n, "/../usr/file"),
-            Found::Other,
+            Found::Other(None),
             "the root has no parent"
         );
         assert_eq!(
@@ -254,7 +290,7 @@ mod tests {
         );
         assert_eq!(
             n.look_up(&base("/", (1, 1)), b"/usr/lib", false),
-            Found::Other
+            Found::Other(None)
         );
     }
 
@@ -276,11 +312,40 @@ mod tests {
     }
 
     #[test]
+    fn attributes_are_known_until_the_file_or_its_directory_changes() {
+        let mut n = names();
+        let list = |l: &[(&str, &str)]| -> Vec<(Vec<u8>, Vec<u8>)> {
+            let pair = |(n, a): &(&str, &str)| (n.as_bytes().to_vec(), a.as_bytes().to_vec());
+            l.iter().map(pair).collect()
+        };
+        n.learn_attributes(
+            b"/usr",
+            true,
+            list(&[("file", "f"), ("", "d"), ("dir", "")]),
+        );
+        n.learn_attributes(b"/none", true, list(&[("file", "f")]));
+        let is = |told: &'static str| Found::Other(Some((Attributes(told.as_bytes()), true)));
+        assert_eq!(look(&n, "/usr/file"), is("f"));
+        assert_eq!(look(&n, "/usr"), is("d"));
+        assert_eq!(look(&n, "/lib/.."), is("d"), "the directory where it ends");
+        assert_eq!(look(&n, "/usr/lib"), Found::Other(None));
+        n.forget_file(b"/usr/file");
+        assert_eq!(look(&n, "/usr/file"), Found::Other(None));
+        assert_eq!(look(&n, "/usr"), is("d"));
+        n.forget_below(b"/usr");
+        n.learn_attributes(b"/usr", true, list(&[("", "d")]));
+        assert_eq!(look(&n, "/usr"), Found::Other(None));
+    }
+
+    #[test]
     fn a_working_directory_is_known_by_path_and_identity() {
         let n = names();
         let look = |base: &Base, path: &str| n.look_up(base, path.as_bytes(), true);
         assert_eq!(look(&base("/usr", (1, 2)), "none"), Found::Missing);
-        assert_eq!(look(&base("/usr", (1, 2)), "../lib/x.so"), Found::Other);
+        assert_eq!(
+            look(&base("/usr", (1, 2)), "../lib/x.so"),
+            Found::Other(None)
+        );
         assert_eq!(look(&base("/", (1, 1)), "none"), Found::Missing);
         assert_eq!(look(&base("/usr", (1, 9)), "none"), Found::Unknown);
     }

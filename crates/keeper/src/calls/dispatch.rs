@@ -127,10 +127,11 @@ fn checked_call(body: &[u8]) -> Result<Call, WireError> {
 }
 
 fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
-    if c.flags & NAMES != 0 && link.names.unserved() {
+    if c.flags & NAMES != 0 && link.names.requests.unserved() {
         let (keep, link) = (keep.clone(), link.clone());
         spawn::soon("names", move || names::serve(&keep, &link));
     }
+    names::end_seen_leases(keep, c.packed.nr.into(), &c.packed.args);
     match keep.deputy_of(link, c.tid.at_home()) {
         // Its body has the result already: it is made whatever becomes of the process.
         Some(d) if c.flags & POSTED != 0 => d.serve_posted(c),

@@ -114,7 +114,7 @@ fn born(
     let p = t
         .procs
         .entry(pid)
-        .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked));
+        .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked).child_of(parent.pid));
     if !thread {
         let read = parent.common.signalfds.load(Ordering::Relaxed);
         p.common.signalfds.store(read, Ordering::Relaxed);

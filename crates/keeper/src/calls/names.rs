@@ -3,14 +3,16 @@
 //! From: `dispatch.rs`, `keeper/src/deputy/wait_loop.rs` (the requests). Next: `host/src/state/names.rs`.
 
 use crate::deputy::HostLink;
-use crate::names::{self, Directory, Learned, Request};
+use crate::names::{self, Directory, Learned, Request, Told};
 use crate::observers::watched_inodes;
 use crate::state::Keep;
 use armento_model::{HomePid, Pid};
 use armento_tracee::status;
 use armento_wire::talk::ToHost;
+use serde_bytes::ByteBuf;
 use std::cell::OnceCell;
 use std::ffi::OsStr;
+use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -35,8 +37,11 @@ pub fn serve(keep: &Keep, link: &Arc<HostLink>) {
         };
         link.names.wait(limit);
         link.names.look(Instant::now(), |f| link.forget_names(f));
-        while let Some(r) = link.names.next_request() {
+        while let Some(r) = link.names.requests.next() {
             let _ = walk(keep, link, &r);
+            if let Some(tid) = r.held {
+                link.names.requests.let_go(tid);
+            }
         }
     }
 }
@@ -71,6 +76,11 @@ fn walk(keep: &Keep, link: &Arc<HostLink>, r: &Request) -> Option<()> {
         if !known(link, &at, &unwatched) {
             return None;
         }
+        let dir = if at.is_empty() {
+            b"/".to_vec()
+        } else {
+            at.clone()
+        };
         let mut next = at.clone();
         next.push(b'/');
         next.extend_from_slice(&name);
@@ -94,10 +104,65 @@ fn walk(keep: &Keep, link: &Arc<HostLink>, r: &Request) -> Option<()> {
         } else if kind.is_dir() {
             at = next;
         } else {
+            if r.attributes && kind.is_file() && rest.is_empty() {
+                let wanted = link.names.wanted_files(&dir, &name)?;
+                let tell = |birth, list| send_attributes(link, &dir, birth, list);
+                link.names.learn_files(&dir, wanted, &unwatched, tell)?;
+            }
             return Some(());
         }
     }
+    if r.attributes {
+        known(link, &at, &unwatched);
+    }
     Some(())
+}
+
+fn send_attributes(link: &HostLink, dir: &[u8], birth: bool, list: Vec<Told>) {
+    let bytes = |(name, told): Told| (ByteBuf::from(name), ByteBuf::from(told));
+    link.send_names(&ToHost::Attributes {
+        path: dir.to_vec(),
+        birth,
+        list: list.into_iter().map(bytes).collect(),
+    });
+}
+
+/// A process waits to write a file of which hosts know the attributes. `fd`: the descriptor of our lease, if that is known.
+pub fn end_wanted_attributes(keep: &Keep, fd: Option<RawFd>) {
+    for link in keep.hosts.all() {
+        link.names.give_back(fd, |f| link.forget_names(f));
+    }
+}
+
+/// Before a call that our leases would be seen by: an open for writing that does not wait for them, and a lease of the
+/// program's own. And before one that watches: it would see what we close. KERNEL: fcntl(2), F_SETLEASE.
+pub fn end_seen_leases(keep: &Keep, nr: i64, args: &[u64; 6]) {
+    let hurries = |flags: u64| {
+        let flags = flags as i32;
+        flags & libc::O_NONBLOCK != 0 && flags & (libc::O_ACCMODE | libc::O_TRUNC) != 0
+    };
+    let sees = match nr {
+        libc::SYS_open => hurries(args[1]),
+        libc::SYS_openat => hurries(args[2]),
+        libc::SYS_openat2 => true,
+        libc::SYS_fcntl => args[1] as i32 == libc::F_SETLEASE,
+        _ => false,
+    };
+    let watches = [libc::SYS_inotify_add_watch, libc::SYS_fanotify_mark].contains(&nr);
+    if sees {
+        end_leases_of_attributes(keep);
+    } else if watches {
+        for link in keep.hosts.all() {
+            link.names.close_all(|f| link.forget_names(f));
+        }
+    }
+}
+
+/// Hosts forget the attributes of all files, which have no lease of ours for a while.
+pub fn end_leases_of_attributes(keep: &Keep) {
+    for link in keep.hosts.all() {
+        link.names.give_all_back(|f| link.forget_names(f));
+    }
 }
 
 /// Names of a path, the last first.
@@ -131,7 +196,7 @@ fn learn(link: &HostLink, path: &[u8], unwatched: &impl Fn(u64) -> bool) -> Lear
     let Some(d) = names::open(path) else {
         return Learned::No;
     };
-    let tell = |d: &Directory, names: Vec<u8>| {
+    let tell = |d: &Directory, names: Vec<u8>, own: Option<Vec<u8>>| {
         let m = ToHost::Directory {
             path: path.to_vec(),
             id: d.id,
@@ -139,6 +204,8 @@ fn learn(link: &HostLink, path: &[u8], unwatched: &impl Fn(u64) -> bool) -> Lear
             names,
         };
         link.send_names(&m);
+        let list = vec![(Vec::new(), own.unwrap_or_default())];
+        send_attributes(link, path, d.tells_birth(), list);
     };
     link.names.learn(path, d, tell, |f| link.forget_names(f))
 }
@@ -163,14 +230,15 @@ fn working_directory(link: &HostLink, r: &Request) -> Option<Vec<u8>> {
     Some(if path == b"/" { Vec::new() } else { path })
 }
 
-/// Whether a process has our user, root directory and mounts, and no security module tells it from us.
+/// Whether a process has our user, user namespace, root directory and mounts, and no security module tells it from us.
 fn sees_the_same(pid: Pid) -> bool {
     let id = |pid: &str| {
         let place = |what: &str| std::fs::metadata(format!("/proc/{pid}/{what}"));
         let root = place("root").ok().map(|m| (m.dev(), m.ino()));
         let mounts = place("ns/mnt").ok().map(|m| m.ino());
+        let ids = place("ns/user").ok().map(|m| m.ino());
         let label = std::fs::read(format!("/proc/{pid}/attr/current")).ok();
-        Some((root?, mounts?, label))
+        Some((root?, mounts?, ids?, label))
     };
     let users = |pid| status::read(pid).ok().map(|s| s.uid);
     let its = id(&pid.to_string());

@@ -15,6 +15,9 @@ pub struct Common {
     /// It is on its way home: its pages come by themselves.
     pub coming_home: Arc<AtomicBool>,
     pub calls: Arc<AtomicU64>,
+    /// Bytes of these calls from the body, and to it.
+    pub bytes_sent: Arc<AtomicU64>,
+    pub bytes_received: Arc<AtomicU64>,
     /// Signals that it reads from descriptors. KERNEL: signalfd(2).
     pub signalfds: Arc<AtomicU64>,
     /// Limits that its host knows.

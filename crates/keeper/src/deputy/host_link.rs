@@ -173,11 +173,14 @@ impl HostLink {
     /// Under the lock of `names`, which the thread that frees space takes as well: it must not wait for space. What is sent
     /// of names is bounded by itself.
     pub fn forget_names(&self, f: Forgotten) {
-        let below = match f {
-            Forgotten::All => Vec::new(),
-            Forgotten::Below(paths) => paths.into_iter().map(ByteBuf::from).collect(),
-        };
-        self.send_names(&ToHost::ForgetNames { below });
+        let bytes = |paths: Vec<Vec<u8>>| paths.into_iter().map(ByteBuf::from).collect();
+        self.send_names(&match f {
+            Forgotten::All => ToHost::ForgetAll,
+            Forgotten::Some { below, files } => ToHost::ForgetNames {
+                below: bytes(below),
+                files: bytes(files),
+            },
+        });
     }
 
     /// As [`HostLink::forget_names`].

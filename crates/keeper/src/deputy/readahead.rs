@@ -1,5 +1,6 @@
 //! Descriptors that hosts read ahead, and what an open sends of its file.
 
+use crate::names::is_seen_read;
 use crate::sync::lock;
 use armento_model::Pid;
 use armento_tracee::lease::Leased;
@@ -28,7 +29,7 @@ pub struct ReadAhead<L> {
 }
 
 /// The beginning of a file that was just opened for reading only: no other descriptor has its description yet. `theirs`:
-/// that description.
+/// that description. `None` also where our reading would set its time of access: the program may never read it.
 pub fn begin<L>(
     all: &ReadAheads<L>,
     link: &Arc<L>,
@@ -38,6 +39,9 @@ pub fn begin<L>(
     m: &Metadata,
 ) -> Option<Beginning> {
     if m.len() == 0 || !crate::sys::only_reads(&theirs) || lock(all).len() >= STREAMS_MAX {
+        return None;
+    }
+    if is_seen_read(&theirs)? {
         return None;
     }
     let file = Leased::take(theirs)?;

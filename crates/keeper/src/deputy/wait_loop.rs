@@ -9,7 +9,7 @@ use super::thread::Deputy;
 use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time::{self, Results};
 use crate::descriptors;
-use crate::names::Request;
+use crate::names::{Reply, Request};
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_model::{HomePid, HomeTid};
@@ -35,7 +35,10 @@ impl Deputy {
     pub(super) fn begin(&self, st: &mut State, w: Work) {
         match w {
             Work::Call(mut c) => {
-                self.common.calls.fetch_add(1, Ordering::Relaxed);
+                let common = &self.common;
+                common.calls.fetch_add(1, Ordering::Relaxed);
+                let sent = c.packed.data.len() as u64;
+                common.bytes_sent.fetch_add(sent, Ordering::Relaxed);
                 timing(st, c.flags, &mut c.packed);
                 let payload = sends::packed_payload(&c.packed);
                 let path =
@@ -215,6 +218,9 @@ impl Deputy {
             }
             other => other,
         };
+        let received = outs.len() as u64;
+        let total = &self.common.bytes_received;
+        total.fetch_add(received, Ordering::Relaxed);
         let next = st.queue.pop_front();
         let posted = next.is_some();
         if let Some(w) = next {
@@ -240,8 +246,11 @@ impl Deputy {
                 if facts {
                     self.tell_facts(seq, nr, args, ret);
                 }
-                if let Some(path) = path.filter(|_| wants_names(nr, ret)) {
-                    self.request_names(seq, path);
+                let path = path.filter(|_| wants_names(nr, ret));
+                if let Some(path) = path
+                    && self.request_names((seq, nr), path, (ret, &outs))
+                {
+                    return;
                 }
                 if i64::from(nr) == libc::SYS_restart_syscall
                     && let Some(k) = kept
@@ -323,11 +332,38 @@ impl Deputy {
         });
     }
 
-    fn request_names(&self, seq: u32, path: Vec<u8>) {
-        if !self.common.shares_files.load(Ordering::Acquire) {
-            let pid = self.pid;
-            self.link().names.request(Request { pid, seq, path });
+    /// A call looked a path up. True when its reply is held until its host knows what the program will probably ask for
+    /// next.
+    fn request_names(
+        &self,
+        (seq, nr): (u32, u16),
+        path: Vec<u8>,
+        (ret, outs): (i64, &[u8]),
+    ) -> bool {
+        if self.common.shares_files.load(Ordering::Acquire) {
+            return false;
         }
+        let (link, tid) = (self.link(), self.tid);
+        let attributes = asks_attributes(nr);
+        let breaking = self.common.breaking.load(Ordering::Acquire);
+        let holds = attributes && !breaking && link.names.requests.scans(Instant::now());
+        let reply = holds.then(|| {
+            let (link, outs) = (link.clone(), outs.to_vec());
+            let send: Reply = Box::new(move || link.reply(tid, seq, ret, &outs));
+            (tid, send)
+        });
+        let r = Request {
+            pid: self.pid,
+            seq,
+            path,
+            attributes,
+            held: None,
+        };
+        let held = link.names.requests.request(r, reply);
+        if held && self.common.breaking.load(Ordering::SeqCst) {
+            link.names.requests.let_go(tid);
+        }
+        held
     }
 
     /// Remembers what a restart needs.
@@ -397,7 +433,20 @@ impl Deputy {
 /// Whether the result of a lookup depends on names alone: it led nowhere, or to a link or to what is none.
 fn wants_names(nr: u16, ret: i64) -> bool {
     let reads = [libc::SYS_readlink, libc::SYS_readlinkat].contains(&i64::from(nr));
-    ret == -i64::from(libc::ENOENT) || reads && (ret > 0 || ret == -i64::from(libc::EINVAL))
+    let attributes = asks_attributes(nr) && ret == 0;
+    attributes
+        || ret == -i64::from(libc::ENOENT)
+        || reads && (ret > 0 || ret == -i64::from(libc::EINVAL))
+}
+
+fn asks_attributes(nr: u16) -> bool {
+    const CALLS: [i64; 4] = [
+        libc::SYS_stat,
+        libc::SYS_lstat,
+        libc::SYS_newfstatat,
+        libc::SYS_statx,
+    ];
+    CALLS.contains(&i64::from(nr))
 }
 
 /// A relative timeout that is being waited for again shrinks to what is left of it. When its thread has just left home,

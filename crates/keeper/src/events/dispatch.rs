@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How often the tree is scanned for children born at home.
 const SCAN_EVERY: Duration = Duration::from_millis(200);
+/// … where forks and ends are events: some programs are let go.
+const SCAN_FOLLOWED: Duration = Duration::from_secs(1);
 /// A turn comes no later than this …
 const TURN_MAX: Duration = Duration::from_millis(500);
 /// … and where all processes are away.
@@ -43,7 +45,11 @@ impl World for Tree {
         if !self.signals.blocked.is_empty() {
             end_blocked(self);
         }
-        if self.scanned.elapsed() > SCAN_EVERY {
+        let every = match self.follow.on {
+            true => SCAN_FOLLOWED,
+            false => SCAN_EVERY,
+        };
+        if self.scanned.elapsed() > every {
             scan_children(self);
         }
         // By a clock of its own: a report scans, too.

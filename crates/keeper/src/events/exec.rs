@@ -3,9 +3,8 @@
 //! From: `dispatch.rs`. Next: `keeper/src/moves/placement.rs`.
 
 use crate::lifecycle::image_replaced;
-use crate::state::{Task, Tree, Why};
+use crate::state::Tree;
 use crate::traced::{exec_again, let_go};
-use armento_client::api::Dest;
 use armento_migrate::stop_threads::Halted;
 use armento_tracee::trace::Stopped;
 
@@ -27,9 +26,5 @@ pub fn execed(t: &mut Tree, thread: Stopped) {
         // The first program makes the others: they go where there is room.
         return let_go(t, pid);
     }
-    t.keep.placements().push_urgent(Task {
-        pid,
-        to: Dest::Balance,
-        why: Why::Exec,
-    });
+    t.keep.push_placement(pid);
 }

@@ -5,7 +5,7 @@
 use crate::lifecycle::scan_children;
 use crate::state::{Process, Tree};
 use armento_client::api::ProcInfo;
-use armento_model::NodeName;
+use armento_model::{FileRates, NodeName};
 use std::sync::atomic::Ordering;
 
 /// The processes that the daemon is told of. A program that has not been placed yet is left out: two dozen of them at
@@ -38,7 +38,10 @@ pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
             busy_percent: p.usage.busy_percent,
             moves: p.moves(),
             forwarded: p.common.calls.load(Ordering::Relaxed),
+            bytes_sent: p.common.bytes_sent.load(Ordering::Relaxed),
+            bytes_received: p.common.bytes_received.load(Ordering::Relaxed),
             files: p.usage.files(),
+            rates: FileRates::default(),
             stay: p.stay_reason().map(|k| k.stay),
             detail: p
                 .stay_reason()

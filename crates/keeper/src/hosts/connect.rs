@@ -47,7 +47,8 @@ pub fn connect_host(
     need_kib: u64,
     serve: Serve,
 ) -> Result<Arc<HostLink>> {
-    let _only = lock(&keep.hosts.connecting);
+    let connecting = keep.hosts.connecting(node);
+    let _only = lock(&connecting);
     let known = working(keep, node);
     // Where nothing may go any more the daemon is asked again, and says why not.
     let closed = keep.hosts.is_closed(node);

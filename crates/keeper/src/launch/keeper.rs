@@ -3,7 +3,7 @@
 //! From: `start.rs`. Next: `keeper/src/events/dispatch.rs`, `keeper/src/daemon.rs`, `keeper/src/moves/run.rs`.
 
 use super::options::{Birth, Storm};
-use crate::calls::end_wanted_readahead;
+use crate::calls::{end_wanted_attributes, end_wanted_readahead};
 use crate::events::watch_leases;
 use crate::moves::{refuses_start, run_moves, run_storm};
 use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
@@ -28,6 +28,9 @@ pub const HELD: [u8; 1] = *b"h";
 
 /// The keeper's answer: it cannot keep the process; the reason follows.
 pub const NOT_KEPT: [u8; 1] = *b"n";
+
+/// Programs that are placed at once under `--spread`: while one loads, or waits for its node, another is sent.
+const PLACED_AT_ONCE: usize = 3;
 
 /// No shell has more ancestors.
 const GENERATIONS_MAX: usize = 256;
@@ -177,12 +180,15 @@ fn start_threads(
     let k = keep.clone();
     spawn::start("moves", move || run_moves(&k, &k.move_queue))?;
     if keep.settings.spread {
-        let k = keep.clone();
-        spawn::start("placements", move || run_moves(&k, k.placements()))?;
+        for _ in 0..PLACED_AT_ONCE {
+            let k = keep.clone();
+            spawn::start("placements", move || run_moves(&k, k.placements()))?;
+        }
     }
     let k = keep.clone();
     spawn::start("leases", move || {
-        let broken = || {
+        let broken = |fd| {
+            end_wanted_attributes(&k, fd);
             end_wanted_readahead(&k);
             k.tracer.post(watch_leases);
             true

@@ -42,6 +42,10 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
     }
     p.usage.last_exec = at;
     let first = p.is_before_exec();
+    if let Some(ran) = p.usage.program_ended() {
+        t.keep.ran.push(ran);
+    }
+    p.usage.program_begins();
     match traced {
         true => p.enter_exec_stop(&t.keep.deputies),
         false => p.exec_untraced(&t.keep.deputies),

@@ -5,6 +5,7 @@
 use crate::sharing::settle_later;
 use crate::state::Tree;
 use crate::sync::lock;
+use armento_client::api::Ran;
 use armento_model::{HomePid, Pid};
 use armento_tracee::status;
 use armento_wire::talk::ToHost;
@@ -50,6 +51,13 @@ pub fn process_gone(t: &mut Tree, pid: Pid) {
         });
         p.usage.used_at(&l.node, t.keep.cpu.away(pid));
     }
+    let ran = p.usage.program_ended().unwrap_or_else(|| Ran {
+        pid,
+        program: String::new(),
+        cpu_ms: None,
+        ended: true,
+    });
+    t.keep.ran.push(Ran { ended: true, ..ran });
     // What was read ahead for it has no reader any more.
     lock(&t.keep.readaheads).retain(|(p, _), _| *p != pid);
     t.cpu_fixup.forget(pid);

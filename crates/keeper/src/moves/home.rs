@@ -7,6 +7,7 @@ use super::mappings::{MappedEarly, rebuild};
 use super::outcome::MoveCost;
 use super::restore_threads::{Fetched, restore_threads};
 use crate::calls::close_mapped_files;
+use crate::calls::end_leases_of_attributes;
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;
 use crate::state::{Keep, MoveEvent, Process, Tree};
@@ -208,6 +209,8 @@ pub fn flip(t: &mut Tree, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<
     }
     stopped.halted = halted;
     close_mapped_files(t);
+    // Its next call may see them.
+    end_leases_of_attributes(&keep);
     resume_process(t, pid, stopped);
     // Last, for every waiter thread wakes up and wants a processor.
     deputies.iter().for_each(|d| d.close());

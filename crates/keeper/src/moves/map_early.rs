@@ -2,7 +2,7 @@
 //!
 //! From: `home.rs`. Next: `mappings.rs`, which maps the rest.
 
-use super::mappings::{MappedEarly, grow_stack_call, unneeded, without_kept_stack};
+use super::mappings::{MappedEarly, grow_stack_calls, unneeded, without_kept_stack};
 use crate::deputy::Deputy;
 use crate::state::Keep;
 use crate::sync::lock;
@@ -26,7 +26,8 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Ma
     // Memory that it is just giving up must be gone before we look, or we would count on it.
     d.tidy(libc::SYS_getpid, [0; 6], EARLY_MAX)?;
     let stand_ins = StandIns::default();
-    if let Some((nr, args)) = grow_stack_call(pid, areas, &stand_ins).ok()? {
+    let busy = keep.deputies.kept_memory(pid);
+    for (nr, args) in grow_stack_calls(pid, areas, &busy, &stand_ins).ok()? {
         d.tidy(nr, args, EARLY_MAX)?;
     }
     let list = maps::read(pid).ok()?;
@@ -40,7 +41,6 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Ma
     ) {
         return None;
     }
-    let busy = keep.deputies.kept_memory(pid);
     if steps.iter().any(|s| maps_over(s, &busy)) {
         return None;
     }

@@ -74,9 +74,9 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
         })
     };
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
-    if let Some(call) = grow_stack_call(pid, &layout.areas, stand_ins)? {
-        h.batch(&code, &[call])?;
-    }
+    let busy = keep.deputies.kept_memory(pid);
+    let grow = grow_stack_calls(pid, &layout.areas, &busy, stand_ins)?;
+    h.batch(&code, &grow)?;
     let mut old = now()?;
     // Before the layout, which may bring a file's bytes to where pages were sent. Holes do not matter.
     let drop = match early {
@@ -200,18 +200,37 @@ pub fn without_kept_stack(mut areas: Vec<Area>, new: &[Area]) -> Vec<Area> {
 }
 
 /// Has the deputy's piece of the stack grow to what the body has of it, so that others can read arguments and
-/// environment there at all times. The kernel grows it at a write below, unless something lies there.
+/// environment there at all times. The kernel grows it at a write below, unless something lies there: what lay below, and
+/// was kept for a call that has ended, goes first. `busy`: what calls under way write to; the piece stays as it is then.
 /// KERNEL: clock_gettime(2) writes 16 bytes.
-pub fn grow_stack_call(pid: Pid, new: &[Area], stand_ins: &StandIns) -> Result<Option<Call>> {
+pub fn grow_stack_calls(
+    pid: Pid,
+    new: &[Area],
+    busy: &[Run],
+    stand_ins: &StandIns,
+) -> Result<Vec<Call>> {
     let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
-    let stack = new.iter().find(|a| a.kind == Kind::Stack);
+    let stack = new.iter().find(|a| a.kind == Kind::Stack).map(Area::run);
+    let all: Vec<Run> = list.iter().map(|v| (v.start, v.end)).collect();
+    let Some((stack, below)) = stack.and_then(|s| Some((s, below_top(s, &all)?))) else {
+        return Ok(Vec::new());
+    };
+    if !pages::both(&below, busy).is_empty() {
+        return Ok(Vec::new());
+    }
+    stand_ins.add((stack.0, stack.0 + PAGE));
+    let grow = [libc::CLOCK_MONOTONIC as u64, stack.0, 0, 0, 0, 0];
+    let unmap = |(start, end): &Run| (libc::SYS_munmap, [*start, end - start, 0, 0, 0, 0]);
+    let mut calls: Vec<Call> = below.iter().map(unmap).collect();
+    calls.push((libc::SYS_clock_gettime, grow));
+    Ok(calls)
+}
+
+/// What the stack has to grow over from its topmost piece. `None`: it is whole, or not there.
+fn below_top(stack: Run, all: &[Run]) -> Option<Vec<Run>> {
     // Its name is that of the piece with the first frame, which may lie lower.
-    let smaller = |s: &&Area| list.iter().any(|v| v.end == s.end && s.start < v.start);
-    Ok(stack.filter(smaller).map(|s| {
-        stand_ins.add((s.start, s.start + PAGE));
-        let args = [libc::CLOCK_MONOTONIC as u64, s.start, 0, 0, 0, 0];
-        (libc::SYS_clock_gettime, args)
-    }))
+    let top = all.iter().find(|v| v.1 == stack.1 && stack.0 < v.0)?;
+    Some(pages::both(all, &[(stack.0, top.0)]))
 }
 
 /// What a deputy has of memory that comes: it is not needed until the body's pages are there, but for what ps reads,
@@ -271,4 +290,21 @@ fn copy_file(
         &[(libc::SYS_mprotect, [a.start, len, a.prot as u64, 0, 0, 0])],
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_grows_over_what_was_kept_of_it() {
+        let (stack, top, kept) = ((0x1000, 0x9000), (0x6000, 0x9000), (0x3000, 0x4000));
+        assert_eq!(below_top(stack, &[kept, top]), Some(vec![kept]));
+        assert_eq!(below_top(stack, &[top]), Some(vec![]));
+        let meets = (0, 0x2000);
+        let part = (0x1000, 0x2000);
+        assert_eq!(below_top(stack, &[meets, top]), Some(vec![part]));
+        assert_eq!(below_top(stack, &[stack]), None, "it is whole");
+        assert_eq!(below_top(stack, &[kept]), None);
+    }
 }

@@ -73,11 +73,20 @@ fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
     if s.pinned.is_some() || s.stay || s.storm {
         return s.pinned.clone().filter(|_| !s.stay);
     }
+    let program = move |t: &mut Tree| {
+        let usage = &t.procs.get(&pid)?.usage;
+        Some((usage.program()?.to_owned(), usage.ppid))
+    };
+    let (program, parent) = keep.tracer.run(program).flatten().unwrap_or_default();
     let ask = Ask::Place {
         tree: s.tree,
         pid,
         command: armento_tracee::status::command(pid),
         portable: keep.is_portable(pid),
+        program,
+        parent,
+        waiting: keep.placements().len() as u32,
+        ran: keep.ran.take(),
     };
     let limit = match keep.placement_late.load(Ordering::Relaxed) {
         true => PLACE_LATE,

@@ -1,9 +1,9 @@
 //! One directory, as it is read for a host.
 
-use super::sys;
+use super::{attributes, sys};
 use crate::descriptors::is_local;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::os::unix::fs::MetadataExt;
 
 /// Longest list of names that is sent. A directory with more is asked about at home, name by name.
@@ -60,6 +60,25 @@ impl Directory {
                 return Ok(None);
             }
         }
+    }
+
+    /// The names of regular files in it. The file stands at its end afterwards.
+    pub fn files(&self) -> Vec<Vec<u8>> {
+        let names = (&self.file).rewind().and_then(|()| self.read());
+        let names = names.ok().flatten().unwrap_or_default();
+        let all = names.split(|c| *c == 0).filter_map(|e| e.split_first());
+        let files = all.filter(|(kind, _)| **kind == libc::DT_REG);
+        files.map(|(_, name)| name.to_vec()).collect()
+    }
+
+    /// What statx(2) says of it, if that stays as long as it is watched.
+    pub fn attributes(&self) -> Option<Vec<u8>> {
+        attributes::of_directory(&self.file)
+    }
+
+    /// Whether its file system tells the time of birth also when it is not asked for.
+    pub fn tells_birth(&self) -> bool {
+        attributes::tells_birth(&self.file)
     }
 
     /// After: a change of its entries that another process can have seen has been queued as an event. KERNEL:

@@ -1,39 +1,39 @@
 //! Which directories a host knows, and what has become of them.
 
 use super::directory::Directory;
+use super::files::{Files, Wanted};
+use super::requests::Requests;
 use super::sys;
 use crate::sync::lock;
-use armento_model::Pid;
-use armento_tracee::sys as tsys;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Directories that a host knows at once. Each costs a system call at every message to it.
 const KNOWN_MAX: usize = 256;
 /// … and all of them together have so many bytes of names.
 const BYTES_MAX: usize = 4 << 20;
-/// How long a host knows a directory without asking again.
-const KNOWN_FOR: Duration = Duration::from_secs(2);
+/// How long a host knows a directory without asking again. To look for programs that watch it, and to read it, is a fifth of
+/// what a keeper does for a dozen compilers if that is repeated every two seconds.
+const KNOWN_FOR: Duration = Duration::from_secs(5);
 /// How long a directory that cannot be known is not looked at again: it may be long, and each lookup in it asks.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 const REFUSED_MAX: usize = 1024;
-/// Requests that wait; more are dropped, and made again by the next call.
-const REQUESTS_MAX: usize = 64;
+/// How long no file is leased after a call that would see it: by then it has been made.
+const NO_LEASES: Duration = Duration::from_secs(1);
+/// Files of one directory of which a host is told with one that it asks for, because it may ask for them next: first so
+/// many, then four times as many with each request …
+const FIRST: u32 = 16;
+/// … up to this.
+const FILES_OF_ONE_MAX: usize = 512;
+/// Files that are looked at in one go: each takes some 8 microseconds, and messages to the host wait meanwhile.
+const FILES_AT_ONCE: usize = 32;
 
 /// struct inotify_event: watch i32, mask u32, cookie u32, length u32, name. KERNEL: inotify(7).
 const EVENT: usize = 16;
-
-/// A program asked for a name that was missing, or was no link: its host may want to know the directories on the way.
-pub struct Request {
-    pub pid: Pid,
-    /// The call's number.
-    pub seq: u32,
-    pub path: Vec<u8>,
-}
 
 /// Whether a host knows a directory now.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,20 +45,26 @@ pub enum Learned {
     No,
 }
 
-/// What a host must not rely on any more: what lies at or below these paths.
+/// What a host must not rely on any more.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Forgotten {
     All,
-    Below(Vec<Vec<u8>>),
+    /// What lies at or below the paths `below`, and the attributes of `files`.
+    Some {
+        below: Vec<Vec<u8>>,
+        files: Vec<Vec<u8>>,
+    },
 }
 
+/// A name in a known directory, and what statx(2) says of it; nothing if that is not told.
+pub type Told = (Vec<u8>, Vec<u8>);
+
+#[derive(Default)]
 pub struct Names {
     /// The host knows some directory.
     some: AtomicBool,
     st: Mutex<State>,
-    requests: Mutex<VecDeque<Request>>,
-    /// Readable when there are requests; made with the thread that serves them.
-    wake: OnceLock<OwnedFd>,
+    pub requests: Requests,
 }
 
 #[derive(Default)]
@@ -67,6 +73,11 @@ struct State {
     mountinfo: Option<File>,
     /// By the number of their watch: one directory may have several paths.
     known: HashMap<i32, Known>,
+    files: Files,
+    /// No directory is opened before.
+    unopened_before: Option<Instant>,
+    /// No file is leased before.
+    none_before: Option<Instant>,
     /// Paths of directories that cannot be known, and until when that is not tried again.
     refused: HashMap<Vec<u8>, Instant>,
 }
@@ -76,56 +87,22 @@ struct Known {
     paths: Vec<Vec<u8>>,
     bytes: usize,
     until: Instant,
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Names {
-            some: AtomicBool::new(false),
-            st: Mutex::default(),
-            requests: Mutex::default(),
-            wake: OnceLock::new(),
-        }
-    }
+    /// How often a host asked for the attributes of a file in it.
+    asked: u32,
+    /// Its regular files by name, once they are needed.
+    files: Option<Vec<Vec<u8>>>,
+    /// Names of which it was told, or which it will not be.
+    told: HashSet<Vec<u8>>,
 }
 
 impl Names {
-    /// Whether the caller is to start the thread that serves requests: once.
-    pub fn unserved(&self) -> bool {
-        match self.wake.get() {
-            Some(_) => false,
-            None => tsys::eventfd().is_ok_and(|fd| self.wake.set(fd).is_ok()),
-        }
-    }
-
-    pub fn request(&self, r: Request) {
-        let Some(wake) = self.wake.get() else { return };
-        let mut all = lock(&self.requests);
-        // One that is dropped is made again by the next call.
-        if all.len() < REQUESTS_MAX {
-            all.push_back(r);
-            drop(all);
-            tsys::poke(wake.as_raw_fd());
-        }
-    }
-
-    pub fn next_request(&self) -> Option<Request> {
-        lock(&self.requests).pop_front()
-    }
-
     /// Waits for a request or for a change in a known directory, at most so long.
     pub fn wait(&self, limit: Duration) {
         let inotify = lock(&self.st)
             .inotify
             .as_ref()
             .and_then(|i| i.try_clone().ok());
-        let Some(wake) = self.wake.get() else { return };
-        let mut fds = vec![wake.as_raw_fd()];
-        fds.extend(inotify.as_ref().map(AsRawFd::as_raw_fd));
-        let ready = tsys::poll_in(&fds, limit.as_millis() as i32);
-        if ready.first() == Some(&true) {
-            tsys::drain(wake.as_raw_fd());
-        }
+        self.requests.wait(inotify.as_ref(), limit);
     }
 
     pub fn knows_some(&self) -> bool {
@@ -182,11 +159,12 @@ impl Names {
         &self,
         path: &[u8],
         d: Directory,
-        tell: impl FnOnce(&Directory, Vec<u8>),
+        tell: impl FnOnce(&Directory, Vec<u8>, Option<Vec<u8>>),
         forget: impl FnOnce(Forgotten),
     ) -> Learned {
         let mut st = lock(&self.st);
-        if st.known.len() >= KNOWN_MAX {
+        let barred = st.unopened_before.is_some_and(|t| Instant::now() < t);
+        if barred || st.known.len() >= KNOWN_MAX {
             return Learned::Later;
         }
         if st.prepare().is_none() {
@@ -208,31 +186,172 @@ impl Names {
             self.some.store(!st.known.is_empty(), Ordering::SeqCst);
             return Learned::No;
         };
-        // Renamed since it was opened, it would be known by a path at which another one may lie.
-        st.known.values().for_each(|k| k.directory.settle());
-        if let Some(forgotten) = st.forgotten() {
-            forget(forgotten);
-            if !st.known.contains_key(&wd) {
-                st.unwatch(wd);
-            }
-            self.some.store(!st.known.is_empty(), Ordering::SeqCst);
-            return Learned::Later;
-        }
+        let own = d.attributes();
         let bytes = names.len();
-        tell(&d, names);
+        // Among the known ones before the events are taken: one of them may be its own.
         let k = st.known.entry(wd).or_insert_with(|| Known {
             directory: d,
             paths: Vec::new(),
             bytes,
             until: Instant::now(),
+            asked: 0,
+            files: None,
+            told: HashSet::new(),
         });
         k.paths.push(path.to_vec());
         k.until = Instant::now() + KNOWN_FOR;
+        // Renamed since it was opened, it would be known by a path at which another one may lie.
+        st.known.values().for_each(|k| k.directory.settle());
+        if let Some(forgotten) = st.forgotten() {
+            forget(forgotten);
+            st.untold(wd, path);
+            self.some.store(!st.known.is_empty(), Ordering::SeqCst);
+            return Learned::Later;
+        }
+        if let Some(k) = st.known.get(&wd) {
+            tell(&k.directory, names, own);
+        }
         Learned::Yes
+    }
+
+    /// Which files of a known directory the host is to be told of, since it asked for `name`: with each request more of
+    /// those that follow it in the order of their names, as a reader's window grows. `None`: the directory is not known any
+    /// more.
+    pub fn wanted_files(&self, path: &[u8], name: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let mut st = lock(&self.st);
+        let k = st.at(path)?;
+        k.asked += 1;
+        let mut names = vec![name.to_vec()];
+        if k.asked > 1 {
+            let more = FIRST << (2 * (k.asked - 2)).min(16);
+            let all = k.files.get_or_insert_with(|| {
+                let mut all = k.directory.files();
+                all.sort_unstable();
+                all
+            });
+            let after = all.partition_point(|n| n.as_slice() <= name);
+            let next = all[after..].iter().chain(&all[..after]);
+            let new = next.filter(|n| !k.told.contains(*n)).cloned();
+            names.extend(new.take((more as usize).min(FILES_OF_ONE_MAX)));
+        }
+        names.retain(|n| !k.told.contains(n));
+        Some(names)
+    }
+
+    /// Has `tell` send the attributes of files in a known directory.
+    pub fn learn_files(
+        &self,
+        path: &[u8],
+        names: Vec<Vec<u8>>,
+        unwatched: &dyn Fn(u64) -> bool,
+        tell: impl Fn(bool, Vec<Told>),
+    ) -> Option<()> {
+        for part in names.chunks(FILES_AT_ONCE) {
+            // Others send messages between.
+            let mut st = lock(&self.st);
+            let st = &mut *st;
+            if st.none_before.is_some_and(|t| Instant::now() < t) {
+                return None;
+            }
+            let k = st
+                .known
+                .values_mut()
+                .find(|k| k.paths.iter().any(|p| p == path))?;
+            let inotify = st.inotify.as_ref()?;
+            let dir = (&k.directory.file, k.directory.id.0);
+            let mut list = Vec::new();
+            for name in part.iter().filter(|n| !k.told.contains(*n)) {
+                let at = join(path, name);
+                let told = match st.files.has_room() {
+                    true => st.files.learn(inotify, dir, (name, at), unwatched),
+                    false => None,
+                };
+                list.push((name.clone(), told.unwrap_or_default()));
+            }
+            k.told.extend(list.iter().map(|(name, _)| name.clone()));
+            tell(k.directory.tells_birth(), list);
+        }
+        Some(())
+    }
+
+    /// A process waits to write a file that is leased here: the host forgets it, and then that process goes on. `fd`: the
+    /// descriptor of the lease; `None`: any of them.
+    pub fn give_back(&self, fd: Option<RawFd>, tell: impl FnOnce(Forgotten)) {
+        self.end_files(tell, |files, inotify| files.wanted(inotify, fd));
+    }
+
+    /// A call is about to be made that would see the leases, or a process has come home that may make one: none is taken
+    /// for a while.
+    pub fn give_all_back(&self, tell: impl FnOnce(Forgotten)) {
+        lock(&self.st).none_before = Some(Instant::now() + NO_LEASES);
+        self.end_files(tell, Files::all);
+    }
+
+    /// A program is about to watch something: it would see what is open here being closed. Nothing is opened for a while.
+    pub fn close_all(&self, tell: impl FnOnce(Forgotten)) {
+        let mut st = lock(&self.st);
+        let until = Some(Instant::now() + NO_LEASES);
+        (st.none_before, st.unopened_before) = (until, until);
+        if let Some(forgotten) = st.forget_all() {
+            tell(forgotten);
+        }
+        self.some.store(false, Ordering::SeqCst);
+    }
+
+    fn end_files(
+        &self,
+        tell: impl FnOnce(Forgotten),
+        which: impl FnOnce(&mut Files, &OwnedFd) -> Wanted,
+    ) {
+        let mut st = lock(&self.st);
+        let st = &mut *st;
+        let Some(inotify) = st.inotify.as_ref().filter(|_| !st.files.is_empty()) else {
+            return;
+        };
+        let mut wanted = which(&mut st.files, inotify);
+        if wanted.is_empty() {
+            return;
+        }
+        let files = std::mem::take(&mut wanted.paths);
+        st.untell(&files);
+        let below = Vec::new();
+        tell(Forgotten::Some { below, files });
+        drop(wanted);
     }
 }
 
+fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let dir = if dir == b"/" { b"" } else { dir };
+    [dir, b"/", name].concat()
+}
+
 impl State {
+    fn at(&mut self, path: &[u8]) -> Option<&mut Known> {
+        let mut all = self.known.values_mut();
+        all.find(|k| k.paths.iter().any(|p| p == path))
+    }
+
+    /// The host was not told of a directory by this path after all.
+    fn untold(&mut self, wd: i32, path: &[u8]) {
+        if let Some(k) = self.known.get_mut(&wd) {
+            k.paths.retain(|p| p != path);
+            if k.paths.is_empty() {
+                self.known.remove(&wd);
+                self.unwatch(wd);
+            }
+        }
+    }
+
+    /// The host will ask for these files again, if it wants to.
+    fn untell(&mut self, files: &[Vec<u8>]) {
+        for path in files {
+            let (dir, name) = split(path);
+            if let Some(k) = self.at(dir) {
+                k.told.remove(name);
+            }
+        }
+    }
+
     fn prepare(&mut self) -> Option<()> {
         if self.inotify.is_none() {
             let mountinfo = File::open("/proc/self/mountinfo").ok()?;
@@ -252,7 +371,19 @@ impl State {
     fn forget_all(&mut self) -> Option<Forgotten> {
         let all = std::mem::take(&mut self.known);
         all.keys().for_each(|wd| self.unwatch(*wd));
+        self.end_unknown();
         (!all.is_empty()).then_some(Forgotten::All)
+    }
+
+    /// Ends what is known of files in directories that are not known.
+    fn end_unknown(&mut self) {
+        if let Some(inotify) = &self.inotify {
+            let known = |path: &[u8]| {
+                let mut all = self.known.values();
+                all.any(|k| k.paths.iter().any(|p| p == split(path).0))
+            };
+            self.files.retain(inotify, known);
+        }
     }
 
     /// Ends what is known for long; told with the next [`State::forgotten`], by an event of their own.
@@ -273,7 +404,7 @@ impl State {
         if changed {
             return self.forget_all();
         }
-        let mut paths = Vec::new();
+        let (mut paths, mut files) = (Vec::new(), Vec::new());
         while let Some(inotify) = &self.inotify
             && sys::waiting(inotify) > 0
         {
@@ -290,11 +421,15 @@ impl State {
                 if let Some(k) = self.known.remove(&wd) {
                     self.unwatch(wd);
                     paths.extend(k.paths);
+                } else if let Some(inotify) = &self.inotify {
+                    files.extend(self.files.changed(inotify, wd));
                 }
             }
         }
+        self.untell(&files);
         if paths.is_empty() {
-            return None;
+            let below = paths;
+            return (!files.is_empty()).then_some(Forgotten::Some { below, files });
         }
         // What lies below may be another directory from now on.
         let below: Vec<i32> = self
@@ -313,7 +448,17 @@ impl State {
                 paths.extend(k.paths);
             }
         }
-        Some(Forgotten::Below(paths))
+        self.end_unknown();
+        let below = paths;
+        Some(Forgotten::Some { below, files })
+    }
+}
+
+/// The directory and the name of a path without symbolic links.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|c| *c == b'/') {
+        Some(0) | None => (b"/", path.strip_prefix(b"/").unwrap_or(path)),
+        Some(at) => (&path[..at], &path[at + 1..]),
     }
 }
 
@@ -357,7 +502,7 @@ mod tests {
 
     fn learn(n: &Names, path: &Path) -> bool {
         let path = path.as_os_str().as_bytes();
-        open(path).is_some_and(|d| n.learn(path, d, |_, _| {}, |_| {}) == Learned::Yes)
+        open(path).is_some_and(|d| n.learn(path, d, |_, _, _| {}, |_| {}) == Learned::Yes)
     }
 
     fn told(n: &Names) -> Option<Forgotten> {
@@ -376,7 +521,10 @@ mod tests {
         assert!(learn(&n, &dir.join("a")) && learn(&n, &dir.join("a/b")));
         assert_eq!(told(&n), None);
         std::fs::write(dir.join("a/new"), "").expect("written");
-        let Some(Forgotten::Below(mut paths)) = told(&n) else {
+        let Some(Forgotten::Some {
+            below: mut paths, ..
+        }) = told(&n)
+        else {
             panic!("it was not told");
         };
         paths.sort();
@@ -404,12 +552,13 @@ mod tests {
         let learned = n.learn(
             path,
             d,
-            |_, _| panic!("it was sent"),
+            |_, _, _| panic!("it was sent"),
             |f| forgotten = Some(f),
         );
         assert_eq!(learned, Learned::Later);
         let parent = dir.as_os_str().as_bytes().to_vec();
-        assert_eq!(forgotten, Some(Forgotten::Below(vec![parent])));
+        let (below, files) = (vec![parent, path.to_vec()], Vec::new());
+        assert_eq!(forgotten, Some(Forgotten::Some { below, files }));
         assert!(!n.knows_some());
         std::fs::remove_dir_all(dir).expect("removed");
     }

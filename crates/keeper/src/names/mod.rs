@@ -4,9 +4,14 @@
 //! next. It decides nothing about paths: `keeper/src/calls/names.rs` says which directories a host needs. Start at
 //! `known.rs`.
 
+mod attributes;
 mod directory;
+mod files;
 mod known;
+mod requests;
 mod sys;
 
+pub(crate) use attributes::is_seen_read;
 pub(crate) use directory::{Directory, open};
-pub(crate) use known::{Forgotten, Learned, Names, Request};
+pub(crate) use known::{Forgotten, Learned, Names, Told};
+pub(crate) use requests::{Reply, Request};

@@ -35,6 +35,63 @@ pub fn watch(inotify: &OwnedFd, dir: &File) -> io::Result<i32> {
     check(wd.into()).map(|wd| wd as i32)
 }
 
+/// Watches a file for changes of what stat(2) says. `reads`: they are some, too.
+pub fn watch_file(inotify: &OwnedFd, file: &File, reads: bool) -> io::Result<i32> {
+    let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let mut mask = libc::IN_ATTRIB | libc::IN_MODIFY | libc::IN_DELETE_SELF | libc::IN_MOVE_SELF;
+    if reads {
+        mask |= libc::IN_ACCESS;
+    }
+    // SAFETY: a live descriptor and a string that ends with a zero byte.
+    let wd = unsafe { libc::inotify_add_watch(inotify.as_raw_fd(), path.as_ptr(), mask) };
+    check(wd.into()).map(|wd| wd as i32)
+}
+
+/// Whether reading sets the time of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessTimes {
+    Never,
+    /// KERNEL: mount(2), MS_RELATIME.
+    Relative,
+    Always,
+}
+
+pub fn access_times(file: &File) -> Option<AccessTimes> {
+    let flags = mount_flags(file)?;
+    Some(match flags {
+        _ if flags & libc::ST_NOATIME != 0 => AccessTimes::Never,
+        _ if flags & libc::ST_RELATIME != 0 => AccessTimes::Relative,
+        _ => AccessTimes::Always,
+    })
+}
+
+/// Opens an entry of a directory for reading, whatever lease others have on it.
+pub fn open_file(dir: &File, name: &[u8]) -> io::Result<File> {
+    let name = CString::new(name)?;
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    // SAFETY: a live descriptor and a string that ends with a zero byte.
+    let fd = check(unsafe { libc::openat(dir.as_raw_fd(), name.as_ptr(), flags) }.into())?;
+    // SAFETY: just returned by the kernel, not owned elsewhere.
+    Ok(unsafe { File::from_raw_fd(fd as RawFd) })
+}
+
+/// struct statx of an open file.
+pub fn statx(file: &File, mask: u32) -> Option<Vec<u8>> {
+    let mut x = vec![0u8; size_of::<libc::statx>()];
+    // SAFETY: a live descriptor, an empty string, and a buffer of the struct's size.
+    let r = unsafe {
+        libc::syscall(
+            libc::SYS_statx,
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            mask,
+            x.as_mut_ptr(),
+        )
+    };
+    (r == 0).then_some(x)
+}
+
 pub fn unwatch(inotify: &OwnedFd, wd: i32) {
     // SAFETY: plain numbers. A watch that is gone already is an error of no consequence.
     unsafe { libc::inotify_rm_watch(inotify.as_raw_fd(), wd) };
@@ -110,13 +167,18 @@ pub fn has_odd_names(dir: &File) -> bool {
         && flags & ODD != 0
 }
 
-/// Whether links on its mount are not followed. KERNEL: statfs(2), ST_NOSYMFOLLOW.
+/// Whether links on its mount are followed. KERNEL: statfs(2), ST_NOSYMFOLLOW.
 pub fn follows_links(dir: &File) -> bool {
     const ST_NOSYMFOLLOW: u64 = 0x2000;
+    mount_flags(dir).is_some_and(|flags| flags & ST_NOSYMFOLLOW == 0)
+}
+
+/// KERNEL: statfs(2), f_flags.
+fn mount_flags(file: &File) -> Option<u64> {
     // SAFETY: a zeroed struct that the kernel fills; the descriptor is live.
     unsafe {
         let mut v: libc::statvfs = std::mem::zeroed();
-        libc::fstatvfs(dir.as_raw_fd(), &raw mut v) == 0 && v.f_flag & ST_NOSYMFOLLOW == 0
+        (libc::fstatvfs(file.as_raw_fd(), &raw mut v) == 0).then_some(v.f_flag)
     }
 }
 

@@ -119,6 +119,10 @@ pub fn break_calls(t: &mut Tree, pid: Pid) {
     }
     for tid in tids {
         break_call(t, tid, &code);
+        if let Some(d) = t.keep.deputy(tid) {
+            // Its call has ended: its host has to know that before it is told that all have.
+            d.link().names.requests.let_go(tid);
+        }
     }
 }
 

@@ -15,13 +15,21 @@ pub struct Hosts {
     links: Mutex<HashMap<NodeName, Arc<HostLink>>>,
     /// Nodes to which nothing of ours goes (`send_to`); processes there may come home.
     closed: Mutex<HashSet<NodeName>>,
-    /// Held while a link is made: a host serves one stream of calls.
-    pub connecting: Mutex<()>,
+    /// By node, held while a link is made: a host serves one stream of calls.
+    connecting: Mutex<HashMap<NodeName, Arc<Mutex<()>>>>,
     /// The identity that this keeper shows at doors, and when it was issued.
     pub identity: Mutex<Option<(Identity, Instant)>>,
 }
 
 impl Hosts {
+    /// To be held while a link to `node` is made.
+    pub fn connecting(&self, node: &NodeName) -> Arc<Mutex<()>> {
+        lock(&self.connecting)
+            .entry(node.clone())
+            .or_default()
+            .clone()
+    }
+
     pub fn get(&self, node: &NodeName) -> Option<Arc<HostLink>> {
         lock(&self.links).get(node).cloned()
     }

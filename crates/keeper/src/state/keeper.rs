@@ -14,9 +14,10 @@ use super::followed::Followed;
 use super::held_opens::HeldOpens;
 use super::hosts::Hosts;
 use super::leaving::Leaving;
-use super::move_queue::{MoveLocks, MoveQueue};
+use super::move_queue::{MoveLocks, MoveQueue, Task, Why};
 use super::moves::Moves;
 use super::process::Process;
+use super::ran::RanPrograms;
 use super::shm_guards::ShmGuards;
 use super::thread_directed::ThreadDirected;
 use super::tree_signals::TreeSignals;
@@ -25,7 +26,7 @@ use crate::cpu_time::CpuAccounts;
 use crate::deputy::{Deputy, EarlyConnection, HostLink, ReadAheads};
 use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
-use armento_client::api::KeeperHello;
+use armento_client::api::{Dest, KeeperHello};
 use armento_migrate::image::Processor;
 use armento_migrate::image::files::Names;
 use armento_model::{NodeName, Pid, Tid, TreeId};
@@ -89,6 +90,8 @@ pub struct Keep {
     /// one that was adopted.
     pub inherited: Option<HashSet<(u64, u64)>>,
     pub thread_directed: ThreadDirected,
+    /// Programs that have ended, until the daemon is told.
+    pub ran: RanPrograms,
     /// The daemon did not say in time where the last program begins.
     pub placement_late: AtomicBool,
     /// `--storm-call`.
@@ -158,6 +161,7 @@ impl Keep {
             readaheads: Arc::default(),
             inherited,
             thread_directed: ThreadDirected::default(),
+            ran: RanPrograms::default(),
             placement_late: AtomicBool::new(false),
             storm_call,
             held_opens: HeldOpens::default(),
@@ -171,6 +175,19 @@ impl Keep {
             &self.placement_queue
         } else {
             &self.move_queue
+        }
+    }
+
+    /// The program at its exec stop waits for its placement: behind those that came before it, and before longer moves.
+    pub fn push_placement(&self, pid: Pid) {
+        let task = Task {
+            pid,
+            to: Dest::Balance,
+            why: Why::Exec,
+        };
+        match self.settings.spread {
+            true => self.placement_queue.push_standing(task),
+            false => self.move_queue.push_urgent(task),
         }
     }
 

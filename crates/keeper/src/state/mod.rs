@@ -20,6 +20,7 @@ mod move_queue;
 mod moves;
 mod pins;
 mod process;
+mod ran;
 mod shm_guards;
 mod stay_reason;
 mod thread_directed;

@@ -51,6 +51,12 @@ impl MoveQueue {
         self.more.notify_one();
     }
 
+    /// Not dropped, however many wait: it stands still until then.
+    pub fn push_standing(&self, t: Task) {
+        lock(&self.queue).push_back(t);
+        self.more.notify_one();
+    }
+
     pub fn push_urgent(&self, t: Task) {
         lock(&self.queue).push_front(t);
         self.more.notify_one();

@@ -77,6 +77,8 @@ impl Process {
             breaking: Arc::default(),
             coming_home: Arc::default(),
             calls: Arc::default(),
+            bytes_sent: Arc::default(),
+            bytes_received: Arc::default(),
             signalfds: Arc::default(),
             limits: Arc::default(),
             mapped: Arc::default(),
@@ -98,6 +100,11 @@ impl Process {
 
     pub fn born_at(self, born: Instant) -> Process {
         Process { born, ..self }
+    }
+
+    pub fn child_of(mut self, parent: Pid) -> Process {
+        self.usage.ppid = parent;
+        self
     }
 
     pub fn age(&self) -> Duration {

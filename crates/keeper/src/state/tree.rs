@@ -92,7 +92,7 @@ impl Tree {
         let locked = pins.is_some_and(Pins::by_option);
         self.procs
             .entry(child)
-            .or_insert_with(|| Process::new(&self.keep.cpu, child, locked));
+            .or_insert_with(|| Process::new(&self.keep.cpu, child, locked).child_of(parent));
     }
 
     /// Other threads see the processes of the tree as they are now.

@@ -1,5 +1,6 @@
 //! What is known of one process for lists and for the line written at its end.
 
+use armento_client::api::Ran;
 use armento_model::{CpuTime, FileCounts, NodeName, Pid};
 use armento_tracee::cpu_demand::Demand;
 use armento_tracee::{cpu, status};
@@ -28,6 +29,8 @@ pub struct UsageSummary {
     files_done: FileCounts,
     files_now: FileCounts,
     file: Option<std::path::PathBuf>,
+    /// The file of the program that it runs since its last exec, and what it had used then, nanoseconds.
+    program: Option<(String, u64)>,
 }
 
 impl UsageSummary {
@@ -47,6 +50,7 @@ impl UsageSummary {
             files_done: FileCounts::default(),
             files_now: FileCounts::default(),
             file: std::env::var_os(SUMMARY).map(Into::into),
+            program: None,
         }
     }
 
@@ -118,6 +122,41 @@ impl UsageSummary {
 
     pub fn cpu_ms(&self) -> u64 {
         self.home_ns / 1_000_000 + self.away_ms()
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        let away = self.done.values().sum::<u64>() + self.now.as_ref().map_or(0, |n| n.1);
+        self.home_ns + away
+    }
+
+    /// It runs another program from now on, or has ended: which one it ran, and the CPU time that this has used, if that is
+    /// known.
+    pub fn program_ended(&mut self) -> Option<Ran> {
+        let now_ns = cpu::process_ns(self.pid);
+        self.home_ns = self.home_ns.max(now_ns);
+        let (program, before_ns) = self.program.take()?;
+        // Of one that nobody has waited for the kernel still knows it.
+        let known = now_ns > 0 || self.now.is_some();
+        let used_ns = self.cpu_ns().saturating_sub(before_ns);
+        Some(Ran {
+            pid: self.pid,
+            program,
+            cpu_ms: known.then_some(used_ns / 1_000_000),
+            ended: false,
+        })
+    }
+
+    /// It stands at the exec of a program.
+    pub fn program_begins(&mut self) {
+        let path = std::fs::read_link(format!("/proc/{}/exe", self.pid));
+        let before_ns = self.cpu_ns();
+        self.program = path
+            .ok()
+            .map(|p| (p.to_string_lossy().into_owned(), before_ns));
+    }
+
+    pub fn program(&self) -> Option<&str> {
+        self.program.as_ref().map(|(path, _)| path.as_str())
     }
 
     /// The process ended.

@@ -6,7 +6,7 @@
 //! first line, which would be measured as well.
 
 use anyhow::{Context, Result, bail};
-use armento_scenario::Plan;
+use armento_scenario::{FileCopy, Job, Plan};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,14 +17,40 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const SOURCE: &str = include_str!("job.c");
 /// Its path on nodes.
 const PATH: &str = "/var/tmp/job";
-/// Its process name.
-pub const NAME: &str = "job";
+/// … and as a copy.
+const COPY_PATH: &str = "/var/tmp/job-copy";
+/// The process names of both, for pkill(1).
+pub const NAMES: &str = "job|job-copy";
+/// Its file while it is compiled.
+const NAME: &str = "job";
 /// CPU time of a program that runs until it is killed, seconds.
 pub const ENDLESS_S: f64 = 1e9;
 
 /// A job that takes so much memory and uses so much CPU time.
 pub fn program(work_s: f64, mib: u64) -> [String; 3] {
     [PATH.into(), format!("{work_s:.3}"), mib.to_string()]
+}
+
+/// The words of one job of a plan; a copy has a name of its own, by which its home knows what it does with files.
+fn words(job: &Job, i: usize, dir: &str) -> Vec<String> {
+    let mut words = program(job.work_s, job.mem_mib).to_vec();
+    if let Some(copy) = job.copy {
+        words[0] = COPY_PATH.into();
+        words.push(format!("{:.3}", copy.wait_s));
+        words.push(format!("{dir}/input-{i}"));
+        words.push(format!("{dir}/output-{i}"));
+    }
+    words
+}
+
+/// A line for a shell: makes the files that the jobs of a home copy, before they start.
+pub fn inputs(plan: &Plan, jobs: &[usize], dir: &str) -> String {
+    let of = |i: &usize| Some((*i, plan.jobs[*i].copy?));
+    let each = jobs.iter().filter_map(of);
+    let one = |(i, copy): (usize, FileCopy)| {
+        format!(" && head -c {}M /dev/urandom > {dir}/input-{i}", copy.mib)
+    };
+    each.map(one).collect()
 }
 
 /// Compiles it in a temporary directory below `dir`.
@@ -49,10 +75,10 @@ pub fn compile(dir: &Path) -> Result<Vec<u8>> {
 pub fn install(program: &[u8], root: &Path) -> Result<()> {
     let path = root.join(PATH.trim_start_matches('/'));
     fs::write(&path, program).with_context(|| format!("{} not written", path.display()))?;
-    Ok(fs::set_permissions(
-        &path,
-        fs::Permissions::from_mode(0o755),
-    )?)
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    let copy = root.join(COPY_PATH.trim_start_matches('/'));
+    let linked = std::os::unix::fs::symlink(PATH, &copy);
+    linked.with_context(|| format!("{} not made", copy.display()))
 }
 
 /// The jobs of each home.
@@ -65,11 +91,11 @@ pub fn by_home(plan: &Plan) -> BTreeMap<usize, Vec<usize>> {
 }
 
 /// Lines for bash: each job's number and arguments, at its start time.
-pub fn lines(plan: &Plan) -> String {
+pub fn lines(plan: &Plan, dir: &str) -> String {
     let (mut text, mut at) = (String::new(), 0.0);
     for (i, job) in plan.jobs.iter().enumerate() {
         text += &wait_until(job.at_s, &mut at);
-        let words = program(job.work_s, job.mem_mib).join("\t");
+        let words = words(job, i, dir).join("\t");
         text += &format!("echo '{i}\t{words}'\n");
     }
     text
@@ -91,18 +117,18 @@ pub fn script(plan: &Plan, jobs: &[usize], dir: &str) -> String {
     for &i in jobs {
         let job = &plan.jobs[i];
         text += &wait_until(job.at_s, &mut at);
-        let words = program(job.work_s, job.mem_mib).join(" ");
+        let words = words(job, i, dir).join(" ");
         text +=
             &format!("{{ armento run {words} && echo {i} $EPOCHREALTIME >> {dir}/report; }} &\n");
     }
     text + "wait\n"
 }
 
-/// When each job ended, seconds since `epoch_s`.
-pub fn ended(report: &str, epoch_s: f64) -> Vec<f64> {
+/// Which job ended, and when, seconds since `epoch_s`.
+pub fn ended(report: &str, epoch_s: f64) -> Vec<(usize, f64)> {
     let one = |line: &str| {
-        let (_, s) = line.split_once(' ')?;
-        Some(s.parse::<f64>().ok()? - epoch_s)
+        let (i, s) = line.split_once(' ')?;
+        Some((i.parse().ok()?, s.parse::<f64>().ok()? - epoch_s))
     };
     report.lines().filter_map(one).collect()
 }
@@ -133,7 +159,13 @@ mod tests {
         install(&compile(&dir).expect("compiled"), &dir).expect("installed");
         let [name, args @ ..] = program(0.05, 3);
         let program = dir.join(name.trim_start_matches('/'));
-        let done = Command::new(program).args(args).status();
+        let done = Command::new(&program).args(&args).status();
+        let [from, to] = ["from", "to"].map(|f| dir.join("var").join(f));
+        fs::write(&from, vec![7; 300_001]).expect("written");
+        let mut copy = Command::new(&program);
+        copy.args(&args).arg("0.02").arg(&from).arg(&to);
+        assert!(copy.status().expect("it runs").success());
+        assert_eq!(fs::read(&to).expect("copied"), vec![7; 300_001]);
         let left = fs::read_dir(&dir).expect("a folder").count();
         fs::remove_dir_all(&dir).expect("gone");
         assert!(done.expect("it runs").success());
@@ -143,7 +175,7 @@ mod tests {
     #[test]
     fn reports_are_read() {
         let all = ended("3 2.500000\nhalf\n4 3.0\n", 1.0);
-        assert_eq!(all, [1.5, 2.0]);
+        assert_eq!(all, [(3, 1.5), (4, 2.0)]);
         assert_eq!(moves("{\"moves\": 3}\n{}\n{\"moves\": 2}\n"), 5);
     }
 }

@@ -36,7 +36,7 @@ impl Stage {
             speeds: plan.nodes.iter().map(|n| n.speed).collect(),
             mems: plan.nodes.iter().map(|n| n.mem_mib << 20).collect(),
             link: Link::Switch {
-                bits: 1_000_000_000,
+                bits: plan.link_mbit * 1_000_000,
             },
             farm: way.needs_farm(),
             config: way.config(plan),
@@ -58,8 +58,9 @@ impl Stage {
 
     pub fn play(&self, plan: &Plan) -> Result<Played> {
         let homes = jobs::by_home(plan);
-        for home in homes.keys() {
-            let clean = format!("rm -rf {DIR}; mkdir -p {DIR}");
+        for (home, jobs) in &homes {
+            let inputs = jobs::inputs(plan, jobs, DIR);
+            let clean = format!("rm -rf {DIR}; mkdir -p {DIR}{inputs}");
             let done = self
                 .lab
                 .node(home + 1)
@@ -112,7 +113,9 @@ impl Stage {
         for home in homes.keys() {
             // There is no report where no job ended.
             let text = self.read(*home, "report").unwrap_or_default();
-            played.ends_s.extend(jobs::ended(&text, epoch));
+            let ends = jobs::ended(&text, epoch);
+            played.ends_s.extend(ends.iter().map(|(_, end_s)| end_s));
+            played.copied(plan, *home, &ends);
             // There is no summary where no process had a keeper.
             let summary = self.read(*home, "summary").unwrap_or_default();
             played.moves += jobs::moves(&summary);
@@ -125,7 +128,7 @@ impl Stage {
     fn end_jobs(&self, started: &mut [Child]) -> Result<()> {
         for node in self.lab.nodes() {
             let mut c = node.command("pkill");
-            c.args(["-KILL", "-x", jobs::NAME])
+            c.args(["-KILL", "-x", jobs::NAMES])
                 .stdin(Stdio::null())
                 .status()?;
         }
@@ -157,7 +160,9 @@ impl Stage {
             self.path(0, "report")?.display()
         );
         let mut source = Command::new("bash");
-        source.args(["-c", &jobs::lines(plan)]).stdin(Stdio::null());
+        source
+            .args(["-c", &jobs::lines(plan, DIR)])
+            .stdin(Stdio::null());
         let mut source = source.stdout(Stdio::piped()).spawn()?;
         let jobs = source.stdout.take().map_or(Stdio::null(), Stdio::from);
         let slots = plan.nodes.len().to_string();

@@ -53,7 +53,10 @@ impl Way {
             _ => None,
         });
         let dead_ms = cut_ms.max().unwrap_or(0).max(default_dead_ms());
-        format!("policy = \"{name}\"\ndead_ms = {dead_ms}\n")
+        let link_mbit = plan.link_mbit;
+        let weight = plan.guest_cpu_weight;
+        let weight = weight.map_or(String::new(), |w| format!("guest_cpu_weight = {w}\n"));
+        format!("policy = \"{name}\"\ndead_ms = {dead_ms}\nlink_mbit = {link_mbit}\n{weight}")
     }
 }
 

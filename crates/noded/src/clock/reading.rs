@@ -42,6 +42,8 @@ pub struct Known {
     pub at: Instant,
     /// `None`: it did not answer.
     pub seen: Option<Seen>,
+    /// Round trip of the connection to it, as the kernel measured it, microseconds.
+    pub rtt_us: Option<u64>,
 }
 
 impl Known {

@@ -71,6 +71,8 @@ pub struct Config {
     pub freeze_ms: u64,
     pub dead_ms: u64,
     pub gossip_period_ms: u64,
+    /// Speed of the network between nodes, Mbit/s: what bytes to home cost a process that is away.
+    pub link_mbit: u64,
     /// Memory kept free for this node's own, thousandths of its total.
     pub mem_reserve_permille: Option<u64>,
     /// Most memory that the guests of one tree may use here, KiB; what is not kept free if not given.
@@ -111,6 +113,7 @@ impl Default for Config {
             freeze_ms: default_freeze_ms(),
             dead_ms: default_dead_ms(),
             gossip_period_ms: 1_000,
+            link_mbit: Policy::default().link_mbit,
             mem_reserve_permille: None,
             guest_mem_max_kib: None,
             guest_cpu_weight: None,
@@ -152,6 +155,9 @@ impl Config {
         self.policy.parse::<Policy>().map_err(|e| e.to_string())?;
         if !(50..=60_000).contains(&self.gossip_period_ms) {
             return Err("gossip_period_ms lies between 50 and 60000".into());
+        }
+        if !(1..=1_000_000).contains(&self.link_mbit) {
+            return Err("link_mbit lies between 1 and 1000000".into());
         }
         if self.freeze_ms == 0 || self.dead_ms <= self.freeze_ms {
             let (freeze, dead) = (self.freeze_ms, self.dead_ms);
@@ -210,6 +216,8 @@ impl Config {
             policy.reserve_min_kib = 0;
         }
         policy.packing_percent = self.packing_percent;
+        policy.link_mbit = self.link_mbit;
+        policy.guest_weight = self.guest_weight().unwrap_or(100).min(100);
         policy
     }
 }
@@ -246,6 +254,7 @@ mod tests {
         check("guest_procs_max = 3", "guest_procs_max");
         check("owner_first = true\nowner_idle_ms = 10", "owner_idle_ms");
         check("gossip_period_ms = 0", "gossip_period_ms");
+        check("link_mbit = 0", "link_mbit");
         check("packing_percent = 101", "packing_percent");
     }
 }

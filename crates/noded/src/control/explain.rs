@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::state::{Core, Node, may};
 use crate::work::{all_clocks_apart, lacking, no_such, owner_of};
-use armento_balance::{barred, why};
-use armento_client::api::{Answer, ProcInfo};
+use armento_balance::{away, barred, why};
+use armento_client::api::{Answer, AwayPrice, ProcInfo};
 use armento_model::{NodeName, Pid, Stay};
 
 pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
@@ -26,6 +26,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
             remedy: format!("armento migrate {pid} NODE moves it"),
             detail: String::new(),
             partner: None,
+            away: None,
         });
     };
     let proc = keeper.holds(pid);
@@ -81,6 +82,12 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
             (kept.or(shut).or(apart).unwrap_or_default(), None)
         }
     };
+    let price = away(&view, &node.policy, pid).map(|a| AwayPrice {
+        node: a.node,
+        calls_per_s: a.waits_per_s,
+        bytes_per_s: a.bytes_per_s,
+        lost_permille: a.lost_permille,
+    });
     Ok(Answer::Why {
         pid,
         place: Some(place),
@@ -89,6 +96,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         remedy,
         detail,
         partner,
+        away: price,
     })
 }
 

@@ -6,11 +6,10 @@ use super::client::Client;
 use super::requests::{at_once, in_time};
 use crate::error::refusal;
 use crate::line_sender::LINES_MAX;
-use crate::policy::choose;
+use crate::policy::{Asked, Chosen, choose};
 use crate::state::{Asker, Node};
-use armento_client::api::{Answer, Ask, Body, LINE_MAX, Line, Report};
+use armento_client::api::{Answer, Ask, Body, LINE_MAX, Line, Ran, Report};
 use armento_client::{encode, version};
-use armento_model::Pid;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -130,7 +129,7 @@ fn take_report(client: &Client, report: Report) {
     } else if core.keepers.of_session(client.session).is_some() {
         match &report {
             Report::Placed { pid } => client.node.launch_queue.leave(*pid),
-            Report::Procs { procs } => {
+            Report::Procs { procs, .. } => {
                 let tree = core
                     .keepers
                     .of_session(client.session)
@@ -151,8 +150,27 @@ fn take_report(client: &Client, report: Report) {
 }
 
 async fn answer(client: &Client, id: u64, ask: Ask) {
-    if let Ask::Place { pid, portable, .. } = ask {
-        return place(client, id, pid, portable).await;
+    if let Ask::Place {
+        pid,
+        portable,
+        command,
+        program,
+        parent,
+        waiting,
+        ran,
+        ..
+    } = ask
+    {
+        ended(client, &ran);
+        let asked = Asked {
+            pid,
+            portable,
+            command: &command,
+            program: &program,
+            parent,
+            waiting: waiting.into(),
+        };
+        return place(client, id, &asked).await;
     }
     if matches!(&ask, Ask::Keep(hello) if !hello.was_there()) {
         keepers_rejoined(client).await;
@@ -193,9 +211,28 @@ async fn keepers_rejoined(client: &Client) {
     }
 }
 
+/// Programs of this keeper have ended.
+fn ended(client: &Client, ran: &[Ran]) {
+    let now = client.node.now();
+    let mut core = client.node.lock();
+    let core = &mut *core;
+    let ended = core.keepers.ran(client.session, ran, &mut core.ledger, now);
+    if ended {
+        client.node.freed.notify_one();
+    }
+}
+
 /// Where a program starts is chosen at once, since it counts from now on; it begins when the launch queue lets it.
-async fn place(client: &Client, id: u64, pid: Pid, portable: bool) {
-    let node = choose(&client.node, client.session, pid, portable);
+async fn place(client: &Client, id: u64, asked: &Asked<'_>) {
+    let node = match choose(&client.node, client.session, asked) {
+        Chosen::Short => {
+            let node = None;
+            client.out.send(id, Body::Ok(Answer::Placed { node }));
+            return;
+        }
+        Chosen::At(node) => node,
+    };
+    let pid = asked.pid;
     let Ok(turn) = client.asked.clone().acquire_owned().await else {
         return;
     };

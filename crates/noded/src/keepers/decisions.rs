@@ -76,6 +76,8 @@ impl Decisions {
             then_milli: figures.map(|f| f.then_milli),
             price_ms: figures.map(|f| f.price_ms),
             lag_ms: figures.map(|f| f.lag_ms),
+            lost_now_permille: figures.map(|f| f.lost_now_permille),
+            lost_then_permille: figures.map(|f| f.lost_then_permille),
             ticket: decided.ticket,
             outcome: decided.outcome,
         });

@@ -1,7 +1,7 @@
 //! One keeper in session.
 
 use crate::line_sender::LineSender;
-use armento_balance::Seen;
+use armento_balance::{Counts, Seen};
 use armento_client::api::{CpuSet, KeeperHello, ProcInfo};
 use armento_model::{NodeName, Pid};
 use std::collections::BTreeMap;
@@ -89,7 +89,11 @@ pub fn needs(hello: &KeeperHello, portable: bool) -> Option<CpuSet> {
     hello.common.clone().filter(|_| portable)
 }
 
-pub fn seen(p: &ProcInfo, hello: &KeeperHello) -> Seen {
+/// A process that runs for less than this share of its time, percent, while it has a child, waits for that.
+const WAITS_PERCENT: u8 = 5;
+
+/// What the ledger is told of a process. `parent`: it has a child.
+pub fn seen(p: &ProcInfo, parent: bool, hello: &KeeperHello) -> Seen {
     Seen {
         pid: p.pid,
         uid: p.uid,
@@ -98,10 +102,41 @@ pub fn seen(p: &ProcInfo, hello: &KeeperHello) -> Seen {
         rss_kib: p.rss_kib,
         threads: p.threads,
         busy_percent: p.busy_percent,
-        forwarded: p.forwarded,
+        calls: Counts {
+            waits: p.forwarded,
+            posts: p.files.posted,
+            sent: p.bytes_sent.saturating_add(p.files.posted_bytes),
+            received: p.bytes_received.saturating_add(p.files.read_bytes),
+        },
+        others: Vec::new(),
+        name: program_name(&p.command).to_owned(),
         age_ms: p.age_ms,
         locked: p.locked,
+        waits: parent && p.busy_percent < WAITS_PERCENT,
         needs: needs(hello, p.portable),
         hint: hello.hint,
+    }
+}
+
+/// The name of the program of a command line: its first word, without the directory.
+pub fn program_name(command: &str) -> &str {
+    let first = command.split_whitespace().next().unwrap_or("");
+    first.rsplit('/').next().unwrap_or(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_name_is_the_last_part_of_the_first_word() {
+        for (command, name) in [
+            ("/usr/bin/cp -r a b", "cp"),
+            ("cp", "cp"),
+            ("", ""),
+            ("dir/", ""),
+        ] {
+            assert_eq!(program_name(command), name, "{command}");
+        }
     }
 }

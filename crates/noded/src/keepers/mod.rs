@@ -13,7 +13,7 @@ mod trace_rate;
 
 pub use consents::{Consent, Consents};
 pub use decisions::Decided;
-pub use keeper::{Keeper, needs};
+pub use keeper::{Keeper, needs, program_name};
 pub use launch_queue::LaunchQueue;
 pub use rejoin::Rejoin;
 pub use table::KeeperTable;

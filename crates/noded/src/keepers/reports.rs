@@ -4,10 +4,19 @@ use super::decisions::{Decided, stayed};
 use super::table::KeeperTable;
 use crate::error::stays;
 use armento_balance::Ledger;
-use armento_client::api::{Answer, KeeperHello, Outcome, ProcInfo, Report};
+use armento_client::api::{Answer, KeeperHello, Outcome, ProcInfo, Ran, Report};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid};
 use std::collections::BTreeSet;
+
+/// Ends of programs that are taken from one message.
+const RAN_MAX: usize = 256;
+/// KERNEL: PATH_MAX.
+const PATH_MAX: usize = 4096;
+
+fn is_path(program: &str) -> bool {
+    program.starts_with('/') && program.len() < PATH_MAX
+}
 
 /// Processes of one tree that are shown and balanced.
 const PROCS_MAX: usize = 4096;
@@ -24,7 +33,10 @@ impl KeeperTable {
         now: Tick,
     ) -> bool {
         match report {
-            Report::Procs { procs } => return self.procs_of(session, procs, me),
+            Report::Procs { procs, ran } => {
+                let ended = self.ran(session, &ran, ledger, now);
+                return self.procs_of(session, procs, me) || ended;
+            }
             Report::Moved {
                 ticket,
                 pid,
@@ -94,6 +106,30 @@ impl KeeperTable {
             Report::Guests { .. } | Report::ToCome => {}
         }
         false
+    }
+
+    /// Programs of a keeper's tree have ended. True: a process that was elsewhere, or that was reported.
+    pub fn ran(&mut self, session: u64, ran: &[Ran], ledger: &mut Ledger, now: Tick) -> bool {
+        let Some(own) = self.of_session(session).map(|k| k.hello.clone()) else {
+            return false;
+        };
+        let mut freed = false;
+        for r in ran.iter().take(RAN_MAX) {
+            if let Some(cpu_ms) = r.cpu_ms.filter(|_| is_path(&r.program)) {
+                ledger.ran(own.uid, &r.program, cpu_ms, now);
+            }
+            if r.ended && self.of_another(&own, r.pid).is_none() {
+                freed |= ledger.ended(r.pid, now);
+            }
+        }
+        // A list from before must not bring them back.
+        let gone: BTreeSet<Pid> = ran.iter().filter(|r| r.ended).map(|r| r.pid).collect();
+        if let Some(keeper) = self.by_tree.get_mut(&own.tree).filter(|_| !gone.is_empty()) {
+            keeper.procs.retain(|p| !gone.contains(&p.pid));
+            self.holders
+                .retain(|pid, tree| *tree != own.tree || *pid == own.root || !gone.contains(pid));
+        }
+        freed
     }
 
     fn procs_of(&mut self, session: u64, mut procs: Vec<ProcInfo>, me: &NodeName) -> bool {

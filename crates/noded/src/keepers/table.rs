@@ -8,7 +8,8 @@ use armento_balance::{Ledger, Seen};
 use armento_client::api::{Answer, Body, KeeperHello, Order, Outcome, ProcInfo, Refusal};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, TreeId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Instant;
 use tokio::sync::oneshot;
 
 /// Orders without an end; the oldest is forgotten.
@@ -117,6 +118,11 @@ impl KeeperTable {
         hello.above.iter().find(held).copied()
     }
 
+    /// Whether no other keeper holds `pid`.
+    pub fn is_free_for(&self, own: &KeeperHello, pid: Pid) -> bool {
+        self.of_another(own, pid).is_none()
+    }
+
     /// The user of the keeper that holds `pid`, if it is another than `own`.
     pub(super) fn of_another(&self, own: &KeeperHello, pid: Pid) -> Option<u32> {
         let tree = self.holders.get(&pid).filter(|tree| **tree != own.tree)?;
@@ -142,6 +148,31 @@ impl KeeperTable {
         let held = self.holder(pid).and_then(|k| k.holds(pid));
         let from = held.map_or(me, |p| &p.place).clone();
         self.log_decision_from(pid, from, to, decided);
+    }
+
+    /// A fresh program of this session's keeper, which has not reported it yet, was given a place.
+    pub fn log_placement(
+        &mut self,
+        session: u64,
+        pid: Pid,
+        command: &str,
+        me: &NodeName,
+        to: &NodeName,
+        decided: Decided,
+    ) {
+        let Some(uid) = self.of_session(session).map(|k| k.hello.uid) else {
+            return;
+        };
+        let about = About {
+            pid,
+            uid,
+            command,
+            from: me,
+            to,
+        };
+        if decided.outcome != Outcome::DryRun || !self.decisions.has_said(&about) {
+            self.decisions.note(&about, decided);
+        }
     }
 
     pub(super) fn log_decision_from(
@@ -207,9 +238,10 @@ impl KeeperTable {
             return;
         }
         let of = |k: &Keeper| {
+            let parents: BTreeSet<Pid> = k.procs.iter().map(|p| p.ppid).collect();
             k.procs
                 .iter()
-                .map(|p| seen(p, &k.hello))
+                .map(|p| seen(p, parents.contains(&p.pid), &k.hello))
                 .collect::<Vec<_>>()
         };
         let seen: Vec<Seen> = self.all().flat_map(of).collect();

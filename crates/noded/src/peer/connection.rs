@@ -45,6 +45,11 @@ impl Connection {
         }
     }
 
+    /// Its round trip, as the kernel measured it, microseconds.
+    pub fn rtt_us(&self) -> Option<u64> {
+        crate::sys::rtt_us(&self.socket).ok().filter(|us| *us > 0)
+    }
+
     /// Nothing has come that was not asked for, such as its end.
     pub fn is_silent(&self) -> bool {
         let quiet = |socket: &TcpStream| -> std::io::Result<bool> {

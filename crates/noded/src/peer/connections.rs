@@ -91,6 +91,11 @@ impl Connections {
         answer
     }
 
+    /// Round trip of the connection that is kept to `to`, as the kernel measured it, microseconds.
+    pub fn rtt_us(&self, to: &NodeName) -> Option<u64> {
+        self.lock().get(to)?.connection.rtt_us()
+    }
+
     /// Closes those that were idle for too long.
     pub fn trim(&self) {
         self.lock()

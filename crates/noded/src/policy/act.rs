@@ -2,7 +2,7 @@
 //!
 //! From: `balance/src/decide.rs`. Next: `migrate/src/source/mod.rs` (the keeper moves the process).
 
-use crate::keepers::{Decided, needs};
+use crate::keepers::{Decided, needs, program_name};
 use crate::state::{Core, Node};
 use armento_balance::{Fresh, Grounds, Kind, Move, Policy, decide, place};
 use armento_client::api::{Dest, Order, Outcome};
@@ -95,11 +95,37 @@ fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
     }
 }
 
-/// Where a fresh program should run; `None` is here. Takes microseconds: everything it needs is
-/// known already.
-pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<NodeName> {
-    let now = node.now();
+/// A fresh program, as its keeper describes it.
+pub struct Asked<'a> {
+    pub pid: Pid,
+    pub portable: bool,
+    pub command: &'a str,
+    pub program: &'a str,
+    /// The process that has started it, or 0.
+    pub parent: Pid,
+    /// Programs of its tree that wait for their turn to ask.
+    pub waiting: u64,
+}
+
+/// Where a fresh program begins.
+pub enum Chosen {
+    /// Here, at once: it will end soon.
+    Short,
+    /// Here, or on another node.
+    At(Option<NodeName>),
+}
+
+/// Where a fresh program should run. Takes microseconds: everything it needs is known already.
+pub fn choose(node: &Node, session: u64, asked: &Asked) -> Chosen {
     let mut core = node.lock();
+    match choose_in(node, &mut core, session, asked) {
+        None => Chosen::At(None),
+        Some(chosen) => chosen,
+    }
+}
+
+fn choose_in(node: &Node, core: &mut Core, session: u64, asked: &Asked) -> Option<Chosen> {
+    let (now, pid) = (node.now(), asked.pid);
     let hello = core.keepers.of_session(session)?.hello.clone();
     let stops = core.switches.stopped() || core.leaving;
     let stays = hello.stay || stops || (hello.uid == 0 && !node.trust().allow_root);
@@ -107,23 +133,33 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
         return None;
     }
     if hello.pinned.is_some() {
-        return hello.pinned;
+        return Some(Chosen::At(hello.pinned));
     }
     if core.switches.keeps_home().is_some() {
         return None;
     }
     let fresh = Fresh {
         uid: hello.uid,
-        needs: needs(&hello, portable),
+        needs: needs(&hello, asked.portable),
         hint: hello.hint,
-        begin: core.keepers.begins(session),
+        files: core.ledger.habit(program_name(&hello.command), now),
+        begin: core.keepers.begins(session) + asked.waiting,
+        expected_ms: core.ledger.expected_ms(hello.uid, asked.program),
         ..Fresh::default()
     };
-    let mut view = node.near(&mut core);
+    if asked.parent != 0 && core.keepers.is_free_for(&hello, asked.parent) {
+        core.ledger.waits(asked.parent);
+    }
+    let mut view = node.near(core);
     // It is where it is only because it was started there.
     view.procs.retain(|p| p.pid != pid);
     let me = core.me.clone();
-    let chosen = place(&view, &node.policy, &fresh).unwrap_or_else(|| me.clone());
+    let chosen = place(&view, &node.policy, &fresh);
+    if chosen.is_none() && fresh.is_short(&node.policy) {
+        core.ledger.placing_short(pid);
+        return Some(Chosen::Short);
+    }
+    let chosen = chosen.unwrap_or_else(|| me.clone());
     let placed = Decided {
         outcome: match node.config.dry_run {
             true => Outcome::DryRun,
@@ -131,10 +167,11 @@ pub fn choose(node: &Node, session: u64, pid: Pid, portable: bool) -> Option<Nod
         },
         ..Decided::ordered("placed", 0)
     };
-    core.keepers.log_decision(pid, &me, &chosen, placed);
+    core.keepers
+        .log_placement(session, pid, asked.command, &me, &chosen, placed);
     if node.config.dry_run {
         return None;
     }
     core.ledger.placing(pid, &chosen, &fresh, now);
-    Some(chosen).filter(|n| *n != me)
+    Some(Chosen::At(Some(chosen).filter(|n| *n != me)))
 }

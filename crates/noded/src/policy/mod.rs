@@ -7,7 +7,7 @@ mod enforce;
 mod switches;
 mod trust;
 
-pub use act::{choose, order_moves, order_moves_when_freed};
+pub use act::{Asked, Chosen, choose, order_moves, order_moves_when_freed};
 pub use enforce::{drain, enforce_settings};
 pub use switches::switch;
 pub use trust::{change_trust, reload};

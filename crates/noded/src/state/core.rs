@@ -49,8 +49,12 @@ impl Core {
     /// Processes whose home is here, of one user or of all.
     pub fn procs(&self, uid: Option<u32>) -> Vec<ProcInfo> {
         let all = self.keepers.procs();
+        let with_rates = |p: &ProcInfo| ProcInfo {
+            rates: self.ledger.file_rates(p.pid),
+            ..p.clone()
+        };
         all.filter(|p| uid.is_none_or(|uid| p.uid == uid))
-            .cloned()
+            .map(with_rates)
             .collect()
     }
 

@@ -134,13 +134,22 @@ pub fn all_clocks_apart(core: &Core) -> Option<String> {
 fn measure(node: &Node, target: &NodeName) -> Option<Seen> {
     let life = node.lock().members.get(target)?.boot;
     let seen = look(node, target);
+    let rtt_us = node.connections.rtt_us(target);
     let mut core = node.lock();
     let core = &mut *core;
     // As many as there are members.
     core.clocks.retain(|n, _| core.members.contains(n));
     let at = Instant::now();
-    let known = Known { life, at, seen };
+    let known = Known {
+        life,
+        at,
+        seen,
+        rtt_us,
+    };
     let before = core.clocks.insert(target.clone(), known);
+    let rtts = core.clocks.iter();
+    let rtts = rtts.filter_map(|(name, k)| Some((name.clone(), k.rtt_us?)));
+    core.ledger.round_trips(rtts.collect());
     let was = before.is_some_and(|b| b.is_apart());
     if let Some(ahead_us) = known.ahead_us() {
         match (was, known.is_apart()) {

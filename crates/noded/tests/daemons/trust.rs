@@ -139,6 +139,7 @@ fn changes_of_trust_apply_to_running_processes() {
     let mut s = keeper(&nodes[0]);
     try_route(&mut s, "n2").expect("route");
     s.report(Report::Procs {
+        ran: Vec::new(),
         procs: vec![proc("n2")],
     })
     .expect("report");
@@ -168,6 +169,7 @@ fn changes_of_trust_apply_to_running_processes() {
     nodes[0].start();
     let mut s = keeper(&nodes[0]);
     s.report(Report::Procs {
+        ran: Vec::new(),
         procs: vec![proc("n2")],
     })
     .expect("report");
@@ -409,6 +411,7 @@ fn links_to_a_removed_node_are_cut() {
     let mut s = keeper(&nodes[0]);
     try_route(&mut s, "n2").expect("route");
     s.report(Report::Procs {
+        ran: Vec::new(),
         procs: vec![proc("n2")],
     })
     .expect("report");

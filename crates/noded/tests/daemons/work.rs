@@ -57,7 +57,10 @@ pub fn proc(place: &str) -> ProcInfo {
         busy_percent: 100,
         moves: 0,
         forwarded: 0,
+        bytes_sent: 0,
+        bytes_received: 0,
         files: armento_model::FileCounts::default(),
+        rates: armento_model::FileRates::default(),
         stay: None,
         detail: String::new(),
         partner: None,
@@ -76,6 +79,7 @@ pub fn keeper(node: &Node) -> Session {
     let kept = s.ask(Ask::Keep(hello()), LONG).expect("keep");
     assert!(matches!(kept, Answer::Done));
     s.report(Report::Procs {
+        ran: Vec::new(),
         procs: vec![proc("n1")],
     })
     .expect("report");
@@ -349,6 +353,10 @@ fn placements_are_spread() {
             pid: 1_000_000 + i as i32,
             command: "lame".into(),
             portable: false,
+            program: String::new(),
+            parent: 0,
+            waiting: 0,
+            ran: Vec::new(),
         };
         match s.ask(place, LONG) {
             Ok(Answer::Placed { node }) => away += u32::from(node == Some(name("n2"))),
@@ -356,8 +364,9 @@ fn placements_are_spread() {
         }
         sessions.push(s);
     }
-    // Both nodes are the same machine; background work and calibration may tip a few.
-    assert!((10..=30).contains(&away), "{away} of 40 away");
+    // Both nodes are the same machine; background work and calibration may tip a few. All daemons, and the other tests, are
+    // one process here: what it uses counts as the farm's own work at n1, of which at least a tenth is left for programs.
+    assert!((10..=37).contains(&away), "{away} of 40 away");
 }
 
 #[test]
@@ -393,6 +402,10 @@ fn bad_input_ends_only_its_own_session() {
         pid: 1,
         command: String::new(),
         portable: false,
+        program: String::new(),
+        parent: 0,
+        waiting: 0,
+        ran: Vec::new(),
     };
     assert!(matches!(
         nodes[0].ask(place),
@@ -448,7 +461,10 @@ fn a_process_has_one_keeper() {
     let (root, below) = (child(1_000_000, pid()), child(1_000_001, 1_000_000));
     let both = || vec![root.clone(), below.clone()];
     second
-        .report(Report::Procs { procs: both() })
+        .report(Report::Procs {
+            procs: both(),
+            ran: Vec::new(),
+        })
         .expect("report");
     until("three processes", || {
         (ps(&node, false).len() == 3).then_some(())
@@ -456,7 +472,12 @@ fn a_process_has_one_keeper() {
     // The keeper of their parent meets them, too.
     let mut all = both();
     all.push(proc("n1"));
-    first.report(Report::Procs { procs: all }).expect("report");
+    first
+        .report(Report::Procs {
+            procs: all,
+            ran: Vec::new(),
+        })
+        .expect("report");
     for _ in 0..20 {
         let seen = ps(&node, false);
         assert_eq!(seen.len(), 3, "{seen:?}");

@@ -32,7 +32,7 @@ impl World {
             assert_eq!(runs[task], place, "{}: {task} is elsewhere", self.now);
             let stands = proc.running.is_none();
             if proc.lives() {
-                let flies = proc.flight.is_some();
+                let flies = proc.flight.is_some() || proc.copying.waits;
                 assert!(!stands || flies, "{}: {task} is nowhere", self.now);
                 let here = self.here.iter().filter(|here| here.contains(&task));
                 assert_eq!(here.count(), 1, "{}: {task} is here and there", self.now);

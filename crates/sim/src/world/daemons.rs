@@ -72,7 +72,13 @@ impl World {
         if !self.daemons[i].up {
             return;
         }
+        self.look_at_copies(i);
         let now = self.tick(i);
+        // What a process has used so far counts in decisions.
+        for task in &self.homes[i] {
+            let place = self.procs[*task].place;
+            self.machines[place].0.advance(self.now);
+        }
         let seen = self.homes[i].iter().map(|&task| self.seen(task));
         let seen: Vec<Seen> = seen.collect();
         let guests: Vec<Guest> = self.guests(i).map(|task| self.guest(task)).collect();
@@ -89,7 +95,8 @@ impl World {
         let p = &self.procs[task];
         let left = p
             .running
-            .map_or(p.left_ns, |key| self.machines[p.place].0.left(key));
+            .map_or(p.left_ns, |key| self.machines[p.place].0.left(task, key));
+        let left = left + p.copying.parts_left * World::part_ns(&p.job);
         Seen {
             pid: World::pid(task),
             uid: 0,
@@ -97,10 +104,16 @@ impl World {
             cpu_ms: (p.job.work_ns - left.min(p.job.work_ns)) / 1_000_000,
             rss_kib: p.rss_kib,
             threads: 1,
-            busy_percent: 100,
-            forwarded: 0,
+            busy_percent: p.copying.busy_percent,
+            calls: p.copying.calls,
+            others: Vec::new(),
+            name: match p.job.copy {
+                Some(_) => "copy".into(),
+                None => String::new(),
+            },
             age_ms: (self.now - p.job.start_us) / 1000,
             locked: false,
+            waits: false,
             needs: None,
             hint: None,
         }
@@ -111,7 +124,7 @@ impl World {
             home: self.names[self.procs[task].job.home].clone(),
             pid: HomePid::of_home(World::pid(task)),
             threads: 1,
-            busy_percent: 100,
+            busy_percent: self.procs[task].copying.busy_percent,
         }
     }
 

@@ -99,7 +99,13 @@ impl World {
 
     pub(super) fn enter(&mut self, task: TaskId) {
         let (place, left) = (self.procs[task].place, self.procs[task].left_ns);
-        let key = self.machines[place].0.enter(task, left, self.now);
+        let own = place == self.procs[task].job.home;
+        let machine = &mut self.machines[place].0;
+        let key = match own && self.prices.guests_yield {
+            true => machine.enter_ahead(task, left, self.now),
+            false => machine.enter(task, left, self.now),
+        };
+        self.procs[task].stands = false;
         self.procs[task].running = Some(key);
         self.changed(place);
     }
@@ -168,9 +174,10 @@ impl World {
             }
             Chore::Arrive(task, trip) if self.flies(task, trip).is_some() => {
                 self.stop(task);
+                self.procs[task].stands = true;
                 self.after(self.prices.pause_us, Event::Thaw(task, trip));
             }
-            Chore::Start(..) | Chore::Leave(..) | Chore::Arrive(..) => {}
+            Chore::Start(..) | Chore::Leave(..) | Chore::Arrive(..) | Chore::Serve => {}
         }
     }
 
@@ -201,12 +208,14 @@ impl World {
         let proc = &mut self.procs[task];
         proc.flight = None;
         let (home, stands) = (proc.job.home, proc.running.is_none());
+        proc.stands = false;
+        let waits = proc.copying.waits;
         self.out.failed += 1;
         let now = self.tick(home);
         self.daemons[home]
             .ledger
             .stayed(World::pid(task), stay, now);
-        if stands {
+        if stands && !waits {
             self.enter(task);
         }
     }
@@ -225,6 +234,9 @@ impl World {
             .moved(World::pid(task), &name, now);
         self.daemons[home].moves += 1;
         self.out.moves += 1;
-        self.enter(task);
+        self.procs[task].stands = false;
+        if !self.procs[task].copying.waits {
+            self.enter(task);
+        }
     }
 }

@@ -48,6 +48,8 @@ pub struct World {
     pub(super) traffic: Traffic,
     pub(super) checks: Checks,
     pub(super) cpu: CpuSet,
+    /// Homes know the round trips.
+    pub(super) told: bool,
 }
 
 impl World {

@@ -1,6 +1,7 @@
 //! Objects and events of a world.
 
 use super::clock::Clock;
+use super::copying::{Copying, Progress};
 use crate::machine::TaskId;
 use armento_balance::Ledger;
 use armento_gossip::Table;
@@ -25,6 +26,8 @@ pub struct Job {
     pub rss_kib: u64,
     /// Its place is chosen at its exec; otherwise it starts at home.
     pub placed: bool,
+    /// It copies files of its home.
+    pub copy: Option<Copying>,
 }
 
 /// The cost of moves in this world.
@@ -49,6 +52,9 @@ pub struct Prices {
     /// Whether the work of moves is done ahead of programs; otherwise it is one task among them. It takes a few time
     /// slices at most, and a kernel prefers tasks that have slept.
     pub ahead: bool,
+    /// Whether a node's own programs come before guests, as with the least weight of guests; then the work of moves does,
+    /// too.
+    pub guests_yield: bool,
 }
 
 impl Default for Prices {
@@ -63,6 +69,7 @@ impl Default for Prices {
             hop_us: 200,
             one_wire: false,
             ahead: false,
+            guests_yield: false,
         }
     }
 }
@@ -76,7 +83,11 @@ pub(super) struct Proc {
     pub came_us: u64,
     /// Its key on the machine where it runs; `None` while it is stopped.
     pub running: Option<u64>,
+    /// … of its present part, where it copies.
     pub left_ns: u64,
+    pub copying: Progress,
+    /// It was stopped for a move.
+    pub stands: bool,
     pub born: bool,
     pub ended_us: Option<u64>,
     /// A fault ended it.
@@ -100,6 +111,8 @@ pub(super) enum Chore {
     Start(TaskId),
     Leave(TaskId, u32),
     Arrive(TaskId, u32),
+    /// Calls of a process that is away are made at its home.
+    Serve,
 }
 
 pub(super) struct Daemon {
@@ -127,6 +140,7 @@ pub(super) enum Event {
     /// It was transferred, and the other end begins its work.
     Crossed(TaskId, u32),
     Thaw(TaskId, u32),
+    Waited(TaskId),
     Heard(usize, usize),
     Grow(TaskId, u64),
     Fault(usize),

@@ -26,7 +26,7 @@ impl World {
                         self.did(chore);
                     }
                 }
-                None => self.ended(task),
+                None => self.computed(task),
             }
         }
         self.changed(i);
@@ -42,7 +42,7 @@ impl World {
         let id = CHORES + self.chores.put(chore);
         self.out.moved_ns += work;
         let machine = &mut self.machines[node].0;
-        if self.prices.ahead {
+        if self.prices.ahead || self.prices.guests_yield {
             machine.enter_ahead(id, work, self.now);
         } else {
             machine.enter(id, work, self.now);

@@ -8,6 +8,7 @@ mod sys;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
@@ -61,13 +62,15 @@ pub fn wanted(f: &File) -> bool {
     sys::lease(f) != libc::F_RDLCK
 }
 
-/// Calls `broken` in this thread each time that a process wants to write a leased file, and every so often beside; until it
-/// returns false. Leases that were taken before are not heard of by signals.
-pub fn hear(every: Duration, mut broken: impl FnMut() -> bool) -> io::Result<()> {
+/// Calls `broken` in this thread each time that a process wants to write a leased file, with the descriptor of the lease if
+/// that is known, and every so often beside; until it returns false. Leases that were taken before are not heard of by
+/// signals.
+pub fn hear(every: Duration, mut broken: impl FnMut(Option<RawFd>) -> bool) -> io::Result<()> {
     let signals = sys::block_signals(&[SIGNAL, OVERFLOW])?;
     HEARS.store(sys::gettid(), Ordering::Release);
-    while broken() {
-        sys::await_signal(&signals, every);
+    let mut which = None;
+    while broken(which) {
+        which = sys::await_signal(&signals, every);
     }
     Ok(())
 }
@@ -96,7 +99,7 @@ mod tests {
     #[test]
     fn a_writer_is_heard_of_at_once() {
         let (tx, rx) = channel();
-        std::thread::spawn(move || hear(Duration::from_secs(5), || tx.send(()).is_ok()));
+        std::thread::spawn(move || hear(Duration::from_secs(5), |_| tx.send(()).is_ok()));
         rx.recv().expect("it hears");
         let path = std::env::temp_dir().join(format!("armento-lease-{}", std::process::id()));
         std::fs::write(&path, "x").expect("written");

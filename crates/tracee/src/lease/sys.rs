@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 fn check(r: i32) -> io::Result<()> {
@@ -62,14 +62,27 @@ pub fn block_signals(signals: &[i32]) -> io::Result<libc::sigset_t> {
     }
 }
 
-/// Takes one of these signals, which are blocked, or waits for it at most so long.
-pub fn await_signal(set: &libc::sigset_t, limit: Duration) {
+/// Takes one of these signals, which are blocked, or waits for it at most so long. Returns the descriptor that sent it.
+/// KERNEL: fcntl(2), F_SETSIG: si_fd; SIGIO itself, when no signal could be queued, tells none.
+pub fn await_signal(set: &libc::sigset_t, limit: Duration) -> Option<RawFd> {
+    /// Offset of si_fd in siginfo_t, 64 bit: after si_signo, si_errno, si_code and si_band.
+    const SI_FD: usize = 24;
     let limit = libc::timespec {
         tv_sec: limit.as_secs() as i64,
         tv_nsec: limit.subsec_nanos().into(),
     };
-    // SAFETY: live pointers; no siginfo is wanted.
-    unsafe { libc::sigtimedwait(set, std::ptr::null_mut(), &raw const limit) };
+    let mut info = [0u8; 128];
+    // SAFETY: live pointers; siginfo_t has 128 bytes.
+    let sig = unsafe { libc::sigtimedwait(set, info.as_mut_ptr().cast(), &raw const limit) };
+    let code = i32::from_ne_bytes([info[8], info[9], info[10], info[11]]);
+    let fd = i32::from_ne_bytes([
+        info[SI_FD],
+        info[SI_FD + 1],
+        info[SI_FD + 2],
+        info[SI_FD + 3],
+    ]);
+    // KERNEL: send_sigio_to_task: with F_SETSIG the code is one of POLL_IN to POLL_HUP.
+    (sig > 0 && sig != libc::SIGIO && (1..=6).contains(&code)).then_some(fd)
 }
 
 pub fn gettid() -> i32 {

@@ -3,7 +3,7 @@
 use crate::look::{Look, Role};
 use crate::procs::Proc;
 use armento_client::api::Answer;
-use armento_model::{NodeName, Stay, clean};
+use armento_model::{NodeName, Stay, clean, size};
 use ratatui::text::{Line, Span};
 
 /// A label and its text.
@@ -22,6 +22,7 @@ pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Op
         remedy,
         detail,
         partner,
+        away,
     } = answer
     else {
         return None;
@@ -34,11 +35,20 @@ pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Op
             .find(|p| p.id.pid == pid && Some(&p.id.home) == node);
         format!("process {pid} {}", known.map_or("", |p| &p.command))
     });
+    let files = away.as_ref().map(|a| {
+        let (calls, bytes) = (a.calls_per_s, size(a.bytes_per_s >> 10));
+        let percent = a.lost_permille as f64 / 10.0;
+        format!(
+            "on {}: {calls} calls/s wait for home, {bytes}/s, {percent:.0} % of its time",
+            a.node
+        )
+    });
     let facts = [
         ("it is on", format!("{place}{code}")),
         ("because", explanation.clone()),
         ("more", detail.clone()),
         ("due to", partner.unwrap_or_default()),
+        ("files", files.unwrap_or_default()),
         ("remedy", remedy.clone()),
     ];
     Some(

@@ -108,6 +108,17 @@ pub const COLUMNS: &[Column<Proc>] = &[
         },
     },
     Column {
+        head: "BYTE/s",
+        about: "bytes to home's files and back, of late",
+        right: true,
+        width: Width::Cells(6),
+        rank: 5,
+        grows: 0,
+        falls: true,
+        cell: |p, c| c.text(size(p.info.rates.bytes() >> 10), Role::Plain),
+        order: |a, b| a.info.rates.bytes().cmp(&b.info.rates.bytes()),
+    },
+    Column {
         head: "CPU",
         about: "CPU time, home and away together, seconds",
         right: true,

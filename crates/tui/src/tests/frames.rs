@@ -197,6 +197,7 @@ fn popups_are_drawn() {
         remedy: Stay::SharedMemory.remedy().into(),
         detail: "it maps /dev/shm/\x1bpool, as 4712 does".into(),
         partner: Some(4712),
+        away: None,
     };
     shown.send(Event::Answer(question, Ok(Box::new(answer))));
     same("why", &shown.text());
