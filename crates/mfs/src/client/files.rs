@@ -107,8 +107,7 @@ impl Core {
         &self,
         n: u64,
         link: &Arc<Link>,
-        of: Of,
-        file: u64,
+        (of, file): (Of, u64),
         flags: i32,
         dir: bool,
         roomy: bool,
@@ -234,7 +233,8 @@ impl Core {
                             },
                             _,
                         )) => {
-                            let Some(fh) = core.opened(n, &me, of, file, flags, dir, roomy) else {
+                            let Some(fh) = core.opened(n, &me, (of, file), flags, dir, roomy)
+                            else {
                                 return core.error(unique, libc::ENFILE);
                             };
                             let mut how = 0;
@@ -309,7 +309,7 @@ impl Core {
                     (dir, &name[..])
                 };
                 let n = core.enter(&me, of, &entry, Some(at), true);
-                let Some(fh) = core.opened(n, &me, of, file, flags as i32, false, roomy) else {
+                let Some(fh) = core.opened(n, &me, (of, file), flags as i32, false, roomy) else {
                     return core.error(unique, libc::ENFILE);
                 };
                 if let Some(i) = lock(&core.table).get_mut(n) {

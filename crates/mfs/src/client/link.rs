@@ -292,7 +292,7 @@ impl Link {
             .and_then(|()| std::io::Write::flush(&mut writer))
             .map_err(|e| lost(&e))?;
         let mut frames = FrameReader::new(reader);
-        let (_, welcome, _) = frames.next::<Welcome>().map_err(|e| lost(&e))?;
+        let (_, welcome, _) = frames.take::<Welcome>().map_err(|e| lost(&e))?;
         if welcome.version != VERSION {
             return Err(lost(&format!(
                 "it speaks version {} of the protocol",

@@ -108,7 +108,11 @@ impl Locks {
 }
 
 impl Session {
-    fn owner(&self, id: u64, file: u64, owner: u64, pid: u32) -> Res<Arc<Owner>> {
+    fn owner(&self, id: u64, file: u64, owner: u64, range: &Range) -> Res<Arc<Owner>> {
+        if range.end < range.start || range.start > i64::MAX as u64 {
+            return Err(Errno::INVAL);
+        }
+        let pid = range.pid;
         let key = (id, owner);
         if let Some(o) = lock(&self.locks.owners).get(&key) {
             return Ok(o.clone());
@@ -135,7 +139,7 @@ impl Session {
     }
 
     pub fn getlk(&self, id: u64, file: u64, owner: u64, range: &Range) -> Res<Reply> {
-        let o = self.owner(id, file, owner, range.pid)?;
+        let o = self.owner(id, file, owner, range)?;
         let mut found = sys::conflict(&o.file, range).map_err(errno)?;
         if let Some(f) = &mut found
             && f.pid == 0
@@ -160,7 +164,7 @@ impl Session {
         }
         let open = self.files.get(file)?;
         // What the program's own description does not allow is EBADF, as fcntl(2) says; the mount's kernel checks it.
-        let o = self.owner(id, file, owner, range.pid)?;
+        let o = self.owner(id, file, owner, range)?;
         drop(open);
         sys::set_lock(&o.file, range, false).map_err(errno)?;
         Ok(Reply::Done)
@@ -180,7 +184,7 @@ impl Session {
         range: Range,
         finish: impl FnOnce(Res<Reply>) + Send + 'static,
     ) {
-        match self.owner(id, file, owner, range.pid) {
+        match self.owner(id, file, owner, &range) {
             Err(e) => finish(Err(e)),
             Ok(o) => self.wait_for(
                 request,

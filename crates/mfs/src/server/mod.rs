@@ -149,7 +149,7 @@ impl Server {
         let (reader, writer) = duplex.split().map_err(|e| MfsError::Peer(e.to_string()))?;
         let socket = reader.closer()?;
         let mut frames = FrameReader::new(reader);
-        let (id, hello, _) = frames.next::<Hello>()?;
+        let (id, hello, _) = frames.take::<Hello>()?;
         socket.set_read_timeout(None)?;
         if hello.version != VERSION {
             return Err(MfsError::Peer(format!(
@@ -201,7 +201,7 @@ fn requests(
 ) -> Result<(), MfsError> {
     let mut scratch = Vec::new();
     loop {
-        match frames.next::<Request>() {
+        match frames.take::<Request>() {
             Ok((id, r, data)) => session.handle(lane, id, r, data, &mut scratch),
             Err(ProtocolError::End) => return Ok(()),
             Err(e) => return Err(e.into()),

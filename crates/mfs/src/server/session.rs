@@ -22,6 +22,9 @@ const REPLIES_MAX: usize = 8192;
 /// Bytes of scratch before the data of a read: prefix and message.
 const FRONT: usize = 32;
 
+/// What is done by another thread, with that thread's scratch.
+type Later = Box<dyn FnOnce(&Arc<Session>, &mut Vec<u8>) + Send>;
+
 pub type Out = Mutex<Writer>;
 
 #[derive(Default)]
@@ -182,11 +185,7 @@ impl Session {
         }
     }
 
-    fn in_pool(
-        self: &Arc<Self>,
-        job: Box<dyn FnOnce(&Arc<Session>, &mut Vec<u8>) + Send>,
-        scratch: &mut Vec<u8>,
-    ) {
+    fn in_pool(self: &Arc<Self>, job: Later, scratch: &mut Vec<u8>) {
         let me = self.clone();
         if let Err(job) = self.pool.run(Box::new(move |scratch| job(&me, scratch))) {
             job(scratch);
