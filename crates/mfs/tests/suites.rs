@@ -64,6 +64,11 @@ fn pjdfstest(program: &Path, config: &Path, dir: &Path) -> (BTreeSet<String>, us
             .filter_map(|l| l.split_whitespace().next().map(str::to_owned))
             .collect()
     };
+    let after_failed = text
+        .split("FAILED")
+        .skip(1)
+        .filter_map(|t| t.lines().nth(1));
+    after_failed.take(5).for_each(|l| println!("{}", l.trim()));
     (ended("FAILED"), ended("ok").len())
 }
 
@@ -82,7 +87,7 @@ fn pjdfstest_fails_nowhere_but_where_the_disk_does() {
     let Some(program) = installed("pjdfstest", "0.2.2") else {
         return;
     };
-    let m = Mounted::new("pjdfstest", options());
+    let m = Mounted::short("pjdfstest", options());
     let config = m.place().join("pjdfstest.toml");
     fs::write(&config, PJDFSTEST).expect("written");
     open_to_all(&m, "native");

@@ -20,7 +20,7 @@ use crate::protocol::{
 use crate::sync::lock;
 use armento_link::{Duplex, Reader};
 use armento_model::NodeName;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -75,6 +75,8 @@ struct State {
     next: u64,
     pending: BTreeMap<u64, Pending>,
     waiting: Vec<(Instant, Job)>,
+    /// Requests whose callers do not wait any more.
+    given_up: HashSet<u64>,
     /// Since when the node does not answer.
     lost: Option<Instant>,
     heard: Instant,
@@ -116,6 +118,17 @@ fn random() -> [u8; 16] {
     b
 }
 
+impl State {
+    /// A request whose caller does not wait any more.
+    fn give_up(&mut self, id: u64) -> Option<Pending> {
+        if self.given_up.len() >= PENDING_MAX {
+            self.given_up.clear();
+        }
+        self.given_up.insert(id);
+        self.pending.remove(&id)
+    }
+}
+
 impl Link {
     pub fn new(node: usize, name: NodeName, uid: u32) -> Link {
         let now = Instant::now();
@@ -137,6 +150,7 @@ impl Link {
                 next: EVENT + 1,
                 pending: BTreeMap::new(),
                 waiting: Vec::new(),
+                given_up: HashSet::new(),
                 lost: None,
                 heard: now,
                 pinged: false,
@@ -487,7 +501,12 @@ impl Link {
                     };
                     (p.done)(&core, end);
                 }
-                None => self.unwanted(&reply),
+                None => {
+                    // Of a stream that was replaced an answer may come twice: only what was given up is given back.
+                    if lock(&self.state).given_up.remove(&id) {
+                        self.unwanted(&reply);
+                    }
+                }
             }
         }
     }
@@ -680,7 +699,7 @@ impl Link {
                 .iter()
                 .find(|(_, p)| p.unique == unique)
                 .map(|(id, _)| *id);
-            id.and_then(|id| s.pending.remove(&id))
+            id.and_then(|id| s.give_up(id))
         };
         match p {
             Some(p) => {
@@ -727,7 +746,7 @@ impl Link {
                     })
                     .map(|(id, _)| *id)
                     .collect();
-                over.extend(old.iter().filter_map(|id| s.pending.remove(id)));
+                over.extend(old.iter().filter_map(|id| s.give_up(*id)));
                 let (late, rest) = std::mem::take(&mut s.waiting)
                     .into_iter()
                     .partition::<Vec<_>, _>(|(t, _)| now.duration_since(*t) > deadline);
