@@ -7,12 +7,11 @@
 //!
 //! Lock: [`Link::state`], held while a frame is sent (so that frames leave in order), never while an answer is used.
 
-use crate::client::core::Core;
 use crate::client::keep::Change;
 use crate::client::lane::{Frame, Lane};
 use crate::client::stats::Counters;
 use crate::client::table::Of;
-use crate::farm::Unreachable;
+use crate::farm::{Farm, Unreachable};
 use crate::protocol::{
     EVENT, Entry, Event, FrameReader, Hello, Lane as Which, Reply, Request, VERSION, Welcome,
     encode,
@@ -37,12 +36,24 @@ const RETRY: Duration = Duration::from_secs(1);
 /// A link that nobody uses is closed after so long.
 const UNUSED: Duration = Duration::from_secs(90);
 
-/// What is done with an answer. `Err`: an errno.
-pub type Done = Box<dyn FnOnce(&Arc<Core>, Result<(Reply, &[u8]), i32>) + Send>;
-/// What is done once the link is up.
-pub type Job = Box<dyn FnOnce(&Arc<Core>, Result<(), i32>) + Send>;
+/// The mount to which a link belongs.
+pub trait Owner: Send + Sync + 'static {
+    fn farm(&self) -> &dyn Farm;
+    /// For how long a call waits for a node that does not answer.
+    fn deadline(&self) -> Duration;
+    fn cache(&self) -> bool;
+    /// The mount point.
+    fn point(&self) -> Vec<u8>;
+    /// What the kernel keeps of a node is not so any more.
+    fn changed(&self, node: usize, c: Change);
+}
 
-pub struct Pending {
+/// What is done with an answer. `Err`: an errno.
+pub type Done<C> = Box<dyn FnOnce(&Arc<C>, Result<(Reply, &[u8]), i32>) + Send>;
+/// What is done once the link is up.
+pub type Job<C> = Box<dyn FnOnce(&Arc<C>, Result<(), i32>) + Send>;
+
+pub struct Pending<C> {
     frame: Arc<Frame>,
     lane: Which,
     since: Instant,
@@ -50,7 +61,7 @@ pub struct Pending {
     unique: u64,
     /// It may take as long as it takes: a lock.
     patient: bool,
-    done: Done,
+    done: Done<C>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +72,7 @@ enum Phase {
     Failed { at: Instant, errno: i32 },
 }
 
-struct State {
+struct State<C> {
     phase: Phase,
     /// Of what the server keeps for this link.
     session: [u8; 16],
@@ -73,8 +84,8 @@ struct State {
     /// The stream of bytes is being connected.
     joining: bool,
     next: u64,
-    pending: BTreeMap<u64, Pending>,
-    waiting: Vec<(Instant, Job)>,
+    pending: BTreeMap<u64, Pending<C>>,
+    waiting: Vec<(Instant, Job<C>)>,
     /// Requests whose callers do not wait any more.
     given_up: HashSet<u64>,
     /// Since when the node does not answer.
@@ -86,14 +97,14 @@ struct State {
     index: HashMap<u64, u64>,
 }
 
-pub struct Link {
+pub struct Link<C> {
     pub node: usize,
     pub name: NodeName,
     pub uid: u32,
     pub counters: Counters,
     /// Posted bytes on their way.
     pub posted: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<State<C>>,
 }
 
 fn index(w: Which) -> usize {
@@ -118,9 +129,9 @@ fn random() -> [u8; 16] {
     b
 }
 
-impl State {
+impl<C> State<C> {
     /// A request whose caller does not wait any more.
-    fn give_up(&mut self, id: u64) -> Option<Pending> {
+    fn give_up(&mut self, id: u64) -> Option<Pending<C>> {
         if self.given_up.len() >= PENDING_MAX {
             self.given_up.clear();
         }
@@ -129,8 +140,8 @@ impl State {
     }
 }
 
-impl Link {
-    pub fn new(node: usize, name: NodeName, uid: u32) -> Link {
+impl<C: Owner> Link<C> {
+    pub fn new(node: usize, name: NodeName, uid: u32) -> Link<C> {
         let now = Instant::now();
         Link {
             node,
@@ -204,7 +215,7 @@ impl Link {
     }
 
     /// Calls `job` when the link is up, or when it is known that it will not be.
-    pub fn when_up(self: &Arc<Self>, core: &Arc<Core>, job: Job) {
+    pub fn when_up(self: &Arc<Self>, core: &Arc<C>, job: Job<C>) {
         let now = Instant::now();
         let (connect, fail) = {
             let mut s = lock(&self.state);
@@ -256,7 +267,7 @@ impl Link {
         }
     }
 
-    fn connect(self: &Arc<Self>, core: &Arc<Core>) {
+    fn connect(self: &Arc<Self>, core: &Arc<C>) {
         let (me, weak) = (self.clone(), Arc::downgrade(core));
         let thread = std::thread::Builder::new().name("mfs-connect".into());
         let began = thread.spawn(move || {
@@ -273,10 +284,10 @@ impl Link {
     /// A stream with its first frames exchanged. Before: no lock is held.
     fn open(
         &self,
-        core: &Arc<Core>,
+        core: &Arc<C>,
         which: Which,
     ) -> Result<(FrameReader<Reader>, Arc<Lane>, Welcome), i32> {
-        let duplex: Duplex = core.farm.connect(&self.name, self.uid).map_err(|e| {
+        let duplex: Duplex = core.farm().connect(&self.name, self.uid).map_err(|e| {
             tracing::debug!(node = %self.name, uid = self.uid, "no file stream: {e}");
             match e {
                 Unreachable::Unknown => libc::ENOENT,
@@ -320,7 +331,7 @@ impl Link {
 
     fn connected(
         self: &Arc<Self>,
-        core: &Arc<Core>,
+        core: &Arc<C>,
         end: Result<(FrameReader<Reader>, Arc<Lane>, Welcome), i32>,
     ) {
         let (frames, lane, welcome) = match end {
@@ -371,7 +382,7 @@ impl Link {
         }
     }
 
-    fn failed(&self, core: &Arc<Core>, errno: i32) {
+    fn failed(&self, core: &Arc<C>, errno: i32) {
         let (jobs, void) = {
             let mut s = lock(&self.state);
             let now = Instant::now();
@@ -397,7 +408,7 @@ impl Link {
     }
 
     /// Connects the stream of bytes.
-    fn join(self: &Arc<Self>, core: &Arc<Core>) {
+    fn join(self: &Arc<Self>, core: &Arc<C>) {
         {
             let mut s = lock(&self.state);
             if s.joining || s.lanes[1].is_some() || s.phase != Phase::Up {
@@ -442,7 +453,7 @@ impl Link {
 
     fn listen(
         self: &Arc<Self>,
-        core: &Arc<Core>,
+        core: &Arc<C>,
         which: Which,
         frames: FrameReader<Reader>,
         lane: Arc<Lane>,
@@ -463,7 +474,7 @@ impl Link {
         }
     }
 
-    fn receive(&self, core: &Weak<Core>, which: Which, mut frames: FrameReader<Reader>) {
+    fn receive(&self, core: &Weak<C>, which: Which, mut frames: FrameReader<Reader>) {
         loop {
             let (id, head, data) = match frames.raw() {
                 Ok(x) => x,
@@ -543,7 +554,7 @@ impl Link {
         s.next
     }
 
-    fn event(&self, core: &Arc<Core>, e: Event) {
+    fn event(&self, core: &Arc<C>, e: Event) {
         self.counters.invalidations.fetch_add(1, Relaxed);
         let of = |id: &u64| lock(&self.state).index.get(id).copied();
         match e {
@@ -551,22 +562,22 @@ impl Link {
                 dir, name, child, ..
             } => {
                 if let Some(dir) = of(&dir) {
-                    core.keep.send(self.node, Change::Name(dir, name));
+                    core.changed(self.node, Change::Name(dir, name));
                 }
                 if let Some(n) = child.as_ref().and_then(of) {
-                    core.keep.send(self.node, Change::Attr(n));
+                    core.changed(self.node, Change::Attr(n));
                 }
             }
             Event::Attr { node } => {
                 if let Some(n) = of(&node) {
-                    core.keep.send(self.node, Change::Attr(n));
+                    core.changed(self.node, Change::Attr(n));
                 }
             }
-            Event::All => core.keep.send(self.node, Change::All),
+            Event::All => core.changed(self.node, Change::All),
         }
     }
 
-    fn broken(self: &Arc<Self>, core: &Arc<Core>, which: Which, lane: &Arc<Lane>) {
+    fn broken(self: &Arc<Self>, core: &Arc<C>, which: Which, lane: &Arc<Lane>) {
         let again = {
             let mut s = lock(&self.state);
             let slot = &mut s.lanes[index(which)];
@@ -597,7 +608,7 @@ impl Link {
             wanted
         };
         // Changes are not told of any more.
-        core.keep.send(self.node, Change::All);
+        core.changed(self.node, Change::All);
         if again {
             self.connect(core);
         }
@@ -606,12 +617,12 @@ impl Link {
     /// Sends a request; `done` gets the answer. Before: the link is up, or was a moment ago.
     pub fn call(
         self: &Arc<Self>,
-        core: &Arc<Core>,
+        core: &Arc<C>,
         which: Which,
         unique: u64,
         r: &Request,
         data: &[u8],
-        done: impl FnOnce(&Arc<Core>, Result<(Reply, &[u8]), i32>) + Send + 'static,
+        done: impl FnOnce(&Arc<C>, Result<(Reply, &[u8]), i32>) + Send + 'static,
     ) -> u64 {
         let frame = |id| encode(id, r, data).into();
         let patient = matches!(
@@ -624,12 +635,12 @@ impl Link {
     /// The same with a frame that is made for the request's number.
     pub fn send(
         self: &Arc<Self>,
-        core: &Arc<Core>,
+        core: &Arc<C>,
         which: Which,
         unique: u64,
         patient: bool,
         frame: impl FnOnce(u64) -> Frame,
-        done: impl FnOnce(&Arc<Core>, Result<(Reply, &[u8]), i32>) + Send + 'static,
+        done: impl FnOnce(&Arc<C>, Result<(Reply, &[u8]), i32>) + Send + 'static,
     ) -> u64 {
         let mut s = lock(&self.state);
         let now = Instant::now();
@@ -691,7 +702,7 @@ impl Link {
     }
 
     /// Gives up the request of a call whose process was killed.
-    pub fn give_up(&self, core: &Arc<Core>, unique: u64) -> bool {
+    pub fn give_up(&self, core: &Arc<C>, unique: u64) -> bool {
         let p = {
             let mut s = lock(&self.state);
             let id = s
@@ -711,11 +722,11 @@ impl Link {
     }
 
     /// Looks after deadlines, silence and disuse; several times a second.
-    pub fn tick(self: &Arc<Self>, core: &Arc<Core>) {
+    pub fn tick(self: &Arc<Self>, core: &Arc<C>) {
         let deadline = core.deadline();
         let now = Instant::now();
-        let mut over: Vec<Pending> = Vec::new();
-        let mut jobs: Vec<Job> = Vec::new();
+        let mut over: Vec<Pending<C>> = Vec::new();
+        let mut jobs: Vec<Job<C>> = Vec::new();
         let mut connect = false;
         let mut ping = None;
         {
