@@ -1,7 +1,8 @@
 //! The bars of MFS, in one run: `mfs-bench DIR` measures in DIR, natively and through a mount below it, beside TCP on
 //! the loopback between two threads. Medians of interleaved rounds.
 
-#[path = "../tests/farm/mod.rs"]
+#[path = "../tests/mfs/farm/mod.rs"]
+#[expect(dead_code, reason = "tests use the rest")]
 mod farm;
 
 use armento_mfs::Mount;

@@ -2,8 +2,9 @@
 
 use crate::client::caller::{self, Made};
 use crate::client::keep::{Change, KEEP, Keep};
-use crate::client::link::{self, Owner};
+use crate::client::link;
 use crate::client::options::Options;
+use crate::client::owner::Owner;
 use crate::client::table::{Forgotten, Of, Table};
 use crate::farm::{Farm, FarmNode};
 use crate::fuse::{Attributes, Device, Head, Times, attr_out, entry_out};

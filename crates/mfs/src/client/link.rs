@@ -9,9 +9,10 @@
 
 use crate::client::keep::Change;
 use crate::client::lane::{Frame, Lane};
+use crate::client::owner::{Done, Job, Owner, random};
 use crate::client::stats::Counters;
 use crate::client::table::Of;
-use crate::farm::{Farm, Unreachable};
+use crate::farm::Unreachable;
 use crate::protocol::{
     EVENT, Entry, Event, FrameReader, Hello, Lane as Which, Reply, Request, VERSION, Welcome,
     encode,
@@ -35,23 +36,6 @@ const WELCOME: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(1);
 /// A link that nobody uses is closed after so long.
 const UNUSED: Duration = Duration::from_secs(90);
-
-/// The mount to which a link belongs.
-pub trait Owner: Send + Sync + 'static {
-    fn farm(&self) -> &dyn Farm;
-    /// For how long a call waits for a node that does not answer.
-    fn deadline(&self) -> Duration;
-    fn cache(&self) -> bool;
-    /// The mount point.
-    fn point(&self) -> Vec<u8>;
-    /// What the kernel keeps of a node is not so any more.
-    fn changed(&self, node: usize, c: Change);
-}
-
-/// What is done with an answer. `Err`: an errno.
-pub type Done<C> = Box<dyn FnOnce(&Arc<C>, Result<(Reply, &[u8]), i32>) + Send>;
-/// What is done once the link is up.
-pub type Job<C> = Box<dyn FnOnce(&Arc<C>, Result<(), i32>) + Send>;
 
 pub struct Pending<C> {
     frame: Arc<Frame>,
@@ -112,21 +96,6 @@ fn index(w: Which) -> usize {
         Which::Names => 0,
         Which::Bytes => 1,
     }
-}
-
-fn random() -> [u8; 16] {
-    use std::hash::{BuildHasher, Hasher};
-    let mut b = [0; 16];
-    if std::fs::File::open("/dev/urandom")
-        .and_then(|mut f| std::io::Read::read_exact(&mut f, &mut b))
-        .is_err()
-    {
-        let n = std::collections::hash_map::RandomState::new()
-            .build_hasher()
-            .finish();
-        b[..8].copy_from_slice(&n.to_le_bytes());
-    }
-    b
 }
 
 impl<C> State<C> {

@@ -12,6 +12,7 @@ mod lane;
 mod link;
 mod names;
 mod options;
+mod owner;
 mod root;
 mod stats;
 mod table;

@@ -9,8 +9,7 @@ use crate::fuse::{self, Args, Attributes, Head, Listing, Times, attr_out, entry_
 use crate::protocol::{Attr, Space};
 use crate::sync::lock;
 use armento_model::NodeName;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Names of openMosix (mfs.txt). Each is a link, and means another node for another process.

@@ -1,9 +1,9 @@
 //! Listings.
 
 use crate::protocol::{Acls, DirEntry, Entry, Reply};
-use crate::server::Res;
 use crate::server::exports::Place;
 use crate::server::inodes::{Node, acls_at, attr_at, path_of};
+use crate::server::res::Res;
 use crate::server::session::Session;
 use crate::sync::lock;
 use rustix::fs::{FileType, RawDir, SeekFrom};

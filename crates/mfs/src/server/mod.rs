@@ -7,10 +7,15 @@ mod dirs;
 mod exports;
 mod files;
 mod inodes;
+mod kept;
+mod lock_calls;
 mod locks;
 mod names;
+mod opens;
 mod pool;
+mod res;
 mod session;
+mod shown;
 mod watch;
 
 pub use exports::{Export, Exports};
@@ -23,15 +28,12 @@ use crate::sync::lock;
 use armento_link::{Duplex, Reader};
 use exports::Checked;
 use inodes::{Inodes, ROOT};
-use names::Shown;
 use session::{Session, send};
+use shown::Shown;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use watch::Watch;
-
-/// What a request ends with: the kernel's errors are the caller's.
-type Res<T> = Result<T, rustix::io::Errno>;
 
 /// Sessions at once at most; a node has one mount.
 const SESSIONS_MAX: usize = 64;
@@ -137,7 +139,7 @@ impl Server {
             let session = Arc::downgrade(&x);
             std::thread::Builder::new()
                 .name("mfs-watch".into())
-                .spawn(move || watch::tell(session, w))?;
+                .spawn(move || kept::tell(session, w))?;
         }
         s.sessions.insert(h.session, x.clone());
         Ok(x)

@@ -1,12 +1,12 @@
 //! What one mount of one user has here: its files, locks and names, for as long as its streams last and a minute more.
 
 use crate::protocol::{Identity, Lane, Reply, Request, encode};
-use crate::server::Res;
-use crate::server::files::Files;
 use crate::server::inodes::Inodes;
 use crate::server::locks::Locks;
-use crate::server::names::Shown;
+use crate::server::opens::Files;
 use crate::server::pool::Pool;
+use crate::server::res::Res;
+use crate::server::shown::Shown;
 use crate::server::watch::Watch;
 use crate::sync::lock;
 use armento_link::Writer;
@@ -112,8 +112,10 @@ impl Session {
     }
 
     pub fn forget(&self, id: u64, times: u64) {
-        if self.inodes.forget(id, times) {
-            self.inodes.close_watch(self.watch.as_ref(), id);
+        if self.inodes.forget(id, times)
+            && let Some(w) = &self.watch
+        {
+            w.forget(id);
         }
     }
 

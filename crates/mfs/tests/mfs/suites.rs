@@ -2,20 +2,12 @@
 //!
 //! With ARMENTO_LONG_TESTS=1; pjdfstest and fsx are built below target/ the first time, which takes minutes.
 
-mod farm;
-
-use farm::{Mounted, isolated, options};
+use crate::farm::{Mounted, isolated, options};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Not a test: the process of a file server.
-#[test]
-fn serve_child() {
-    farm::serve_if_asked();
-}
 
 fn wanted() -> bool {
     let yes = std::env::var_os("ARMENTO_LONG_TESTS").is_some();
@@ -81,7 +73,7 @@ fn open_to_all(m: &Mounted, dir: &str) {
 
 #[test]
 fn pjdfstest_fails_nowhere_but_where_the_disk_does() {
-    if !wanted() || !isolated("pjdfstest_fails_nowhere_but_where_the_disk_does") {
+    if !wanted() || !isolated("suites::pjdfstest_fails_nowhere_but_where_the_disk_does") {
         return;
     }
     let Some(program) = installed("pjdfstest", "0.2.2") else {
@@ -107,7 +99,7 @@ const FSX: &str = "flen = 1048576\n[opsize]\nmax = 65536\n[weights]\ntruncate = 
 
 #[test]
 fn fsx_finds_no_wrong_byte() {
-    if !wanted() || !isolated("fsx_finds_no_wrong_byte") {
+    if !wanted() || !isolated("suites::fsx_finds_no_wrong_byte") {
         return;
     }
     let Some(program) = installed("fsx", "0.3.2") else {
@@ -136,7 +128,7 @@ fn fsx_finds_no_wrong_byte() {
 
 #[test]
 fn fio_verifies_what_it_wrote() {
-    if !wanted() || !isolated("fio_verifies_what_it_wrote") {
+    if !wanted() || !isolated("suites::fio_verifies_what_it_wrote") {
         return;
     }
     if Command::new("fio").arg("--version").output().is_err() {

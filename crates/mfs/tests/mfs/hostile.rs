@@ -1,22 +1,14 @@
 //! A peer that does not keep to the protocol: the server answers with errors, or closes that stream, and serves others.
 
-mod farm;
-
+use crate::farm::{Loop, Place, name};
 use armento_link::{Reader, Writer};
 use armento_mfs::Farm;
 use armento_mfs::protocol::{
     Entry, FrameReader, Hello, Lane, Range, Reply, Request, VERSION, Welcome, Who, encode,
 };
-use farm::{Loop, Place, name};
 use std::fs;
 use std::io::Write;
 use std::sync::Arc;
-
-/// Not a test: the process of a file server.
-#[test]
-fn serve_child() {
-    farm::serve_if_asked();
-}
 
 struct Peer {
     frames: FrameReader<Reader>,

@@ -1,7 +1,5 @@
 //! A farm of one machine: each node is a directory, with a server process for each user that asks.
 
-#![allow(dead_code)]
-
 pub mod proxy;
 mod sys;
 
