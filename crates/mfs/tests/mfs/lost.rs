@@ -71,7 +71,12 @@ fn open_files_outlive_their_server() {
     if !isolated("lost::open_files_outlive_their_server") {
         return;
     }
-    let m = Mounted::new("outlive", options());
+    // A new server has to start within it, on a busy machine, too.
+    let patient = armento_mfs::Options {
+        deadline: Duration::from_secs(20),
+        ..options()
+    };
+    let m = Mounted::new("outlive", patient);
     let kept = OpenOptions::new()
         .create(true)
         .truncate(false)
