@@ -733,10 +733,11 @@ impl<C: Owner> Link<C> {
                 s.waiting = rest;
                 jobs.extend(late.into_iter().map(|(_, j)| j));
                 let wanted = !s.pending.is_empty() || !s.waiting.is_empty();
-                if let Phase::Failed { at, .. } = s.phase
-                    && wanted
-                    && at.elapsed() >= RETRY
-                {
+                let rest = match s.phase {
+                    Phase::Failed { at, .. } => at.elapsed() >= RETRY,
+                    phase => phase == Phase::Idle,
+                };
+                if rest && wanted {
                     s.phase = Phase::Connecting;
                     connect = true;
                 }
