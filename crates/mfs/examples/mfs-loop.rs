@@ -3,7 +3,8 @@
 //! `mfs-loop POINT NAME=EXPORTS…`, where EXPORTS is `path[:ro|rw[:hidden…]]`, several separated by commas. It ends when
 //! its standard input does.
 
-#[path = "../tests/farm/mod.rs"]
+#[path = "../tests/mfs/farm/mod.rs"]
+#[expect(dead_code, reason = "tests use the rest")]
 mod farm;
 
 use armento_mfs::Mount;

@@ -1,18 +1,19 @@
 //! What all threads of a mount share, and the way from a call of the kernel to its server.
 
-use crate::client::files::Open;
-use crate::client::keep::{KEEP, Keep};
-use crate::client::link::Link;
+use crate::client::caller::{self, Made};
+use crate::client::keep::{Change, KEEP, Keep};
+use crate::client::link;
+use crate::client::options::Options;
+use crate::client::owner::Owner;
 use crate::client::table::{Forgotten, Of, Table};
-use crate::client::{Options, root};
 use crate::farm::{Farm, FarmNode};
 use crate::fuse::{Attributes, Device, Head, Times, attr_out, entry_out};
-use crate::protocol::{Attr, Entry, Lane, Reply, Request};
+use crate::protocol::{Attr, DirEntry, Entry, Lane, Reply, Request};
 use crate::sync::lock;
 use armento_model::NodeName;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -43,9 +44,96 @@ pub struct Core {
     /// What asks the daemon, in a thread of its own.
     slow: SyncSender<Slow>,
     pub known: Mutex<(Vec<FarmNode>, Option<Instant>)>,
-    pub made_lately: root::Made,
+    pub made_lately: Made,
     /// Callers of the last requests: low halves of the request's number and of the thread's.
     callers: Vec<AtomicU64>,
+}
+
+pub type Link = link::Link<Core>;
+
+pub struct Open {
+    pub n: u64,
+    pub link: Arc<Link>,
+    pub flags: i32,
+    pub dir: bool,
+    pub roomy: AtomicBool,
+    pub state: Mutex<OpenState>,
+    pub batch: Mutex<Batch>,
+}
+
+pub struct OpenState {
+    pub of: Of,
+    /// What the server calls it.
+    pub file: u64,
+    /// Of a posted write.
+    pub error: i32,
+    /// It has locks, which end with the server's session.
+    pub locked: bool,
+    pub flocked: bool,
+}
+
+impl Open {
+    pub fn current(&self) -> Option<u64> {
+        let of = self.link.up()?;
+        let s = lock(&self.state);
+        (s.of == of).then_some(s.file)
+    }
+
+    pub fn take_error(&self) -> i32 {
+        std::mem::take(&mut lock(&self.state).error)
+    }
+
+    pub fn fail(&self, errno: i32) {
+        let mut s = lock(&self.state);
+        if s.error == 0 {
+            s.error = errno;
+        }
+    }
+}
+
+/// Entries that were fetched and not yet given to the kernel.
+#[derive(Default)]
+pub struct Batch {
+    pub entries: VecDeque<DirEntry>,
+    /// The kernel's position of the first of them.
+    pub at: u64,
+    /// Where the server goes on.
+    pub next: u64,
+    pub end: bool,
+    pub filled: bool,
+}
+
+impl Batch {
+    /// References that the kernel was not given.
+    pub fn drain_ids(&mut self) -> Vec<(u64, u64)> {
+        let ids = self
+            .entries
+            .drain(..)
+            .filter_map(|e| e.entry.map(|x| (x.id, 1)));
+        ids.collect()
+    }
+}
+
+impl Owner for Core {
+    fn farm(&self) -> &dyn Farm {
+        &*self.farm
+    }
+
+    fn deadline(&self) -> Duration {
+        self.options.deadline
+    }
+
+    fn cache(&self) -> bool {
+        self.options.cache
+    }
+
+    fn point(&self) -> Vec<u8> {
+        self.device.point().as_os_str().as_bytes().to_vec()
+    }
+
+    fn changed(&self, node: usize, c: Change) {
+        self.keep.send(node, c);
+    }
 }
 
 impl Core {
@@ -74,21 +162,9 @@ impl Core {
             interrupted: Mutex::default(),
             slow,
             known: Mutex::default(),
-            made_lately: root::Made::default(),
+            made_lately: Made::default(),
             callers: (0..CALLERS).map(|_| AtomicU64::new(0)).collect(),
         })
-    }
-
-    pub fn deadline(&self) -> Duration {
-        self.options.deadline
-    }
-
-    pub fn cache(&self) -> bool {
-        self.options.cache
-    }
-
-    pub fn point(&self) -> Vec<u8> {
-        self.device.point().as_os_str().as_bytes().to_vec()
     }
 
     /// Runs what asks the daemon. False if too much waits for it already.
@@ -374,7 +450,7 @@ impl Core {
         };
         for (unique, pid) in waiting {
             let there = links.iter().any(|l| l.has(unique));
-            if !there || root::is_killed(pid) && links.iter().any(|l| l.give_up(self, unique)) {
+            if !there || caller::is_killed(pid) && links.iter().any(|l| l.give_up(self, unique)) {
                 lock(&self.interrupted).remove(&unique);
             }
         }

@@ -1,38 +1,13 @@
 //! Listings: fetched in large batches, given to the kernel in the small pieces that it asks for.
 
-use crate::client::core::Core;
-use crate::client::files::Open;
+use crate::client::core::{Batch, Core, Open};
 use crate::fuse::{Args, Head, Listing, entry_out};
-use crate::protocol::{DirEntry, Lane, Reply, Request};
+use crate::protocol::{Lane, Reply, Request};
 use crate::sync::lock;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// struct fuse_entry_out of an entry that is not looked up: node 0.
 const NONE: [u8; 128] = [0; 128];
-
-/// Entries that were fetched and not yet given to the kernel.
-#[derive(Default)]
-pub struct Batch {
-    entries: VecDeque<DirEntry>,
-    /// The kernel's position of the first of them.
-    at: u64,
-    /// Where the server goes on.
-    next: u64,
-    end: bool,
-    filled: bool,
-}
-
-impl Batch {
-    /// References that the kernel was not given.
-    pub fn drain_ids(&mut self) -> Vec<(u64, u64)> {
-        let ids = self
-            .entries
-            .drain(..)
-            .filter_map(|e| e.entry.map(|x| (x.id, 1)));
-        ids.collect()
-    }
-}
 
 impl Core {
     pub fn readdir(self: &Arc<Self>, h: &Head, mut a: Args<'_>, plus: bool) {

@@ -4,11 +4,10 @@
 //! server says of it comes with the next write, fsync or close. Everything else about that file goes behind it on the
 //! same stream.
 
-use crate::client::core::Core;
-use crate::client::dirs::Batch;
+use crate::client::core::{Batch, Core, Link, Open, OpenState};
 use crate::client::keep::Change;
 use crate::client::lane::{self, Frame};
-use crate::client::link::{Link, WINDOW};
+use crate::client::link::WINDOW;
 use crate::client::table::{Of, Version};
 use crate::fuse::{self, Args, Head, entry_out};
 use crate::protocol::{Lane, Range, Reply, Request, encode, encode_before};
@@ -22,46 +21,6 @@ const SHORT_READ: u32 = 16 << 10;
 const LONG_WRITE: usize = 64 << 10;
 /// Open files of a mount at most.
 const OPENS_MAX: usize = 1 << 20;
-
-pub struct Open {
-    pub n: u64,
-    pub link: Arc<Link>,
-    flags: i32,
-    pub dir: bool,
-    roomy: AtomicBool,
-    state: Mutex<OpenState>,
-    pub batch: Mutex<Batch>,
-}
-
-struct OpenState {
-    of: Of,
-    /// What the server calls it.
-    file: u64,
-    /// Of a posted write.
-    error: i32,
-    /// It has locks, which end with the server's session.
-    locked: bool,
-    flocked: bool,
-}
-
-impl Open {
-    fn current(&self) -> Option<u64> {
-        let of = self.link.up()?;
-        let s = lock(&self.state);
-        (s.of == of).then_some(s.file)
-    }
-
-    fn take_error(&self) -> i32 {
-        std::mem::take(&mut lock(&self.state).error)
-    }
-
-    fn fail(&self, errno: i32) {
-        let mut s = lock(&self.state);
-        if s.error == 0 {
-            s.error = errno;
-        }
-    }
-}
 
 /// What is to be written.
 enum Data<'a> {
@@ -107,8 +66,7 @@ impl Core {
         &self,
         n: u64,
         link: &Arc<Link>,
-        of: Of,
-        file: u64,
+        (of, file): (Of, u64),
         flags: i32,
         dir: bool,
         roomy: bool,
@@ -234,7 +192,8 @@ impl Core {
                             },
                             _,
                         )) => {
-                            let Some(fh) = core.opened(n, &me, of, file, flags, dir, roomy) else {
+                            let Some(fh) = core.opened(n, &me, (of, file), flags, dir, roomy)
+                            else {
                                 return core.error(unique, libc::ENFILE);
                             };
                             let mut how = 0;
@@ -309,7 +268,7 @@ impl Core {
                     (dir, &name[..])
                 };
                 let n = core.enter(&me, of, &entry, Some(at), true);
-                let Some(fh) = core.opened(n, &me, of, file, flags as i32, false, roomy) else {
+                let Some(fh) = core.opened(n, &me, (of, file), flags as i32, false, roomy) else {
                     return core.error(unique, libc::ENFILE);
                 };
                 if let Some(i) = lock(&core.table).get_mut(n) {

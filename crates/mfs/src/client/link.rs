@@ -7,9 +7,9 @@
 //!
 //! Lock: [`Link::state`], held while a frame is sent (so that frames leave in order), never while an answer is used.
 
-use crate::client::core::Core;
 use crate::client::keep::Change;
 use crate::client::lane::{Frame, Lane};
+use crate::client::owner::{Done, Job, Owner, random};
 use crate::client::stats::Counters;
 use crate::client::table::Of;
 use crate::farm::Unreachable;
@@ -20,7 +20,7 @@ use crate::protocol::{
 use crate::sync::lock;
 use armento_link::{Duplex, Reader};
 use armento_model::NodeName;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -37,12 +37,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// A link that nobody uses is closed after so long.
 const UNUSED: Duration = Duration::from_secs(90);
 
-/// What is done with an answer. `Err`: an errno.
-pub type Done = Box<dyn FnOnce(&Arc<Core>, Result<(Reply, &[u8]), i32>) + Send>;
-/// What is done once the link is up.
-pub type Job = Box<dyn FnOnce(&Arc<Core>, Result<(), i32>) + Send>;
-
-pub struct Pending {
+pub struct Pending<C> {
     frame: Arc<Frame>,
     lane: Which,
     since: Instant,
@@ -50,7 +45,7 @@ pub struct Pending {
     unique: u64,
     /// It may take as long as it takes: a lock.
     patient: bool,
-    done: Done,
+    done: Done<C>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +56,7 @@ enum Phase {
     Failed { at: Instant, errno: i32 },
 }
 
-struct State {
+struct State<C> {
     phase: Phase,
     /// Of what the server keeps for this link.
     session: [u8; 16],
@@ -73,8 +68,10 @@ struct State {
     /// The stream of bytes is being connected.
     joining: bool,
     next: u64,
-    pending: BTreeMap<u64, Pending>,
-    waiting: Vec<(Instant, Job)>,
+    pending: BTreeMap<u64, Pending<C>>,
+    waiting: Vec<(Instant, Job<C>)>,
+    /// Requests whose callers do not wait any more.
+    given_up: HashSet<u64>,
     /// Since when the node does not answer.
     lost: Option<Instant>,
     heard: Instant,
@@ -84,14 +81,14 @@ struct State {
     index: HashMap<u64, u64>,
 }
 
-pub struct Link {
+pub struct Link<C> {
     pub node: usize,
     pub name: NodeName,
     pub uid: u32,
     pub counters: Counters,
     /// Posted bytes on their way.
     pub posted: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<State<C>>,
 }
 
 fn index(w: Which) -> usize {
@@ -101,23 +98,19 @@ fn index(w: Which) -> usize {
     }
 }
 
-fn random() -> [u8; 16] {
-    use std::hash::{BuildHasher, Hasher};
-    let mut b = [0; 16];
-    if std::fs::File::open("/dev/urandom")
-        .and_then(|mut f| std::io::Read::read_exact(&mut f, &mut b))
-        .is_err()
-    {
-        let n = std::collections::hash_map::RandomState::new()
-            .build_hasher()
-            .finish();
-        b[..8].copy_from_slice(&n.to_le_bytes());
+impl<C> State<C> {
+    /// A request whose caller does not wait any more.
+    fn give_up(&mut self, id: u64) -> Option<Pending<C>> {
+        if self.given_up.len() >= PENDING_MAX {
+            self.given_up.clear();
+        }
+        self.given_up.insert(id);
+        self.pending.remove(&id)
     }
-    b
 }
 
-impl Link {
-    pub fn new(node: usize, name: NodeName, uid: u32) -> Link {
+impl<C: Owner> Link<C> {
+    pub fn new(node: usize, name: NodeName, uid: u32) -> Link<C> {
         let now = Instant::now();
         Link {
             node,
@@ -137,6 +130,7 @@ impl Link {
                 next: EVENT + 1,
                 pending: BTreeMap::new(),
                 waiting: Vec::new(),
+                given_up: HashSet::new(),
                 lost: None,
                 heard: now,
                 pinged: false,
@@ -190,7 +184,7 @@ impl Link {
     }
 
     /// Calls `job` when the link is up, or when it is known that it will not be.
-    pub fn when_up(self: &Arc<Self>, core: &Arc<Core>, job: Job) {
+    pub fn when_up(self: &Arc<Self>, core: &Arc<C>, job: Job<C>) {
         let now = Instant::now();
         let (connect, fail) = {
             let mut s = lock(&self.state);
@@ -242,7 +236,7 @@ impl Link {
         }
     }
 
-    fn connect(self: &Arc<Self>, core: &Arc<Core>) {
+    fn connect(self: &Arc<Self>, core: &Arc<C>) {
         let (me, weak) = (self.clone(), Arc::downgrade(core));
         let thread = std::thread::Builder::new().name("mfs-connect".into());
         let began = thread.spawn(move || {
@@ -259,10 +253,10 @@ impl Link {
     /// A stream with its first frames exchanged. Before: no lock is held.
     fn open(
         &self,
-        core: &Arc<Core>,
+        core: &Arc<C>,
         which: Which,
     ) -> Result<(FrameReader<Reader>, Arc<Lane>, Welcome), i32> {
-        let duplex: Duplex = core.farm.connect(&self.name, self.uid).map_err(|e| {
+        let duplex: Duplex = core.farm().connect(&self.name, self.uid).map_err(|e| {
             tracing::debug!(node = %self.name, uid = self.uid, "no file stream: {e}");
             match e {
                 Unreachable::Unknown => libc::ENOENT,
@@ -292,7 +286,7 @@ impl Link {
             .and_then(|()| std::io::Write::flush(&mut writer))
             .map_err(|e| lost(&e))?;
         let mut frames = FrameReader::new(reader);
-        let (_, welcome, _) = frames.next::<Welcome>().map_err(|e| lost(&e))?;
+        let (_, welcome, _) = frames.take::<Welcome>().map_err(|e| lost(&e))?;
         if welcome.version != VERSION {
             return Err(lost(&format!(
                 "it speaks version {} of the protocol",
@@ -306,7 +300,7 @@ impl Link {
 
     fn connected(
         self: &Arc<Self>,
-        core: &Arc<Core>,
+        core: &Arc<C>,
         end: Result<(FrameReader<Reader>, Arc<Lane>, Welcome), i32>,
     ) {
         let (frames, lane, welcome) = match end {
@@ -357,7 +351,7 @@ impl Link {
         }
     }
 
-    fn failed(&self, core: &Arc<Core>, errno: i32) {
+    fn failed(&self, core: &Arc<C>, errno: i32) {
         let (jobs, void) = {
             let mut s = lock(&self.state);
             let now = Instant::now();
@@ -383,7 +377,7 @@ impl Link {
     }
 
     /// Connects the stream of bytes.
-    fn join(self: &Arc<Self>, core: &Arc<Core>) {
+    fn join(self: &Arc<Self>, core: &Arc<C>) {
         {
             let mut s = lock(&self.state);
             if s.joining || s.lanes[1].is_some() || s.phase != Phase::Up {
@@ -428,7 +422,7 @@ impl Link {
 
     fn listen(
         self: &Arc<Self>,
-        core: &Arc<Core>,
+        core: &Arc<C>,
         which: Which,
         frames: FrameReader<Reader>,
         lane: Arc<Lane>,
@@ -449,7 +443,7 @@ impl Link {
         }
     }
 
-    fn receive(&self, core: &Weak<Core>, which: Which, mut frames: FrameReader<Reader>) {
+    fn receive(&self, core: &Weak<C>, which: Which, mut frames: FrameReader<Reader>) {
         loop {
             let (id, head, data) = match frames.raw() {
                 Ok(x) => x,
@@ -487,7 +481,12 @@ impl Link {
                     };
                     (p.done)(&core, end);
                 }
-                None => self.unwanted(&reply),
+                None => {
+                    // Of a stream that was replaced an answer may come twice: only what was given up is given back.
+                    if lock(&self.state).given_up.remove(&id) {
+                        self.unwanted(&reply);
+                    }
+                }
             }
         }
     }
@@ -524,7 +523,7 @@ impl Link {
         s.next
     }
 
-    fn event(&self, core: &Arc<Core>, e: Event) {
+    fn event(&self, core: &Arc<C>, e: Event) {
         self.counters.invalidations.fetch_add(1, Relaxed);
         let of = |id: &u64| lock(&self.state).index.get(id).copied();
         match e {
@@ -532,22 +531,22 @@ impl Link {
                 dir, name, child, ..
             } => {
                 if let Some(dir) = of(&dir) {
-                    core.keep.send(self.node, Change::Name(dir, name));
+                    core.changed(self.node, Change::Name(dir, name));
                 }
                 if let Some(n) = child.as_ref().and_then(of) {
-                    core.keep.send(self.node, Change::Attr(n));
+                    core.changed(self.node, Change::Attr(n));
                 }
             }
             Event::Attr { node } => {
                 if let Some(n) = of(&node) {
-                    core.keep.send(self.node, Change::Attr(n));
+                    core.changed(self.node, Change::Attr(n));
                 }
             }
-            Event::All => core.keep.send(self.node, Change::All),
+            Event::All => core.changed(self.node, Change::All),
         }
     }
 
-    fn broken(self: &Arc<Self>, core: &Arc<Core>, which: Which, lane: &Arc<Lane>) {
+    fn broken(self: &Arc<Self>, core: &Arc<C>, which: Which, lane: &Arc<Lane>) {
         let again = {
             let mut s = lock(&self.state);
             let slot = &mut s.lanes[index(which)];
@@ -578,7 +577,7 @@ impl Link {
             wanted
         };
         // Changes are not told of any more.
-        core.keep.send(self.node, Change::All);
+        core.changed(self.node, Change::All);
         if again {
             self.connect(core);
         }
@@ -587,12 +586,12 @@ impl Link {
     /// Sends a request; `done` gets the answer. Before: the link is up, or was a moment ago.
     pub fn call(
         self: &Arc<Self>,
-        core: &Arc<Core>,
+        core: &Arc<C>,
         which: Which,
         unique: u64,
         r: &Request,
         data: &[u8],
-        done: impl FnOnce(&Arc<Core>, Result<(Reply, &[u8]), i32>) + Send + 'static,
+        done: impl FnOnce(&Arc<C>, Result<(Reply, &[u8]), i32>) + Send + 'static,
     ) -> u64 {
         let frame = |id| encode(id, r, data).into();
         let patient = matches!(
@@ -605,12 +604,12 @@ impl Link {
     /// The same with a frame that is made for the request's number.
     pub fn send(
         self: &Arc<Self>,
-        core: &Arc<Core>,
+        core: &Arc<C>,
         which: Which,
         unique: u64,
         patient: bool,
         frame: impl FnOnce(u64) -> Frame,
-        done: impl FnOnce(&Arc<Core>, Result<(Reply, &[u8]), i32>) + Send + 'static,
+        done: impl FnOnce(&Arc<C>, Result<(Reply, &[u8]), i32>) + Send + 'static,
     ) -> u64 {
         let mut s = lock(&self.state);
         let now = Instant::now();
@@ -672,7 +671,7 @@ impl Link {
     }
 
     /// Gives up the request of a call whose process was killed.
-    pub fn give_up(&self, core: &Arc<Core>, unique: u64) -> bool {
+    pub fn give_up(&self, core: &Arc<C>, unique: u64) -> bool {
         let p = {
             let mut s = lock(&self.state);
             let id = s
@@ -680,7 +679,7 @@ impl Link {
                 .iter()
                 .find(|(_, p)| p.unique == unique)
                 .map(|(id, _)| *id);
-            id.and_then(|id| s.pending.remove(&id))
+            id.and_then(|id| s.give_up(id))
         };
         match p {
             Some(p) => {
@@ -692,11 +691,11 @@ impl Link {
     }
 
     /// Looks after deadlines, silence and disuse; several times a second.
-    pub fn tick(self: &Arc<Self>, core: &Arc<Core>) {
+    pub fn tick(self: &Arc<Self>, core: &Arc<C>) {
         let deadline = core.deadline();
         let now = Instant::now();
-        let mut over: Vec<Pending> = Vec::new();
-        let mut jobs: Vec<Job> = Vec::new();
+        let mut over: Vec<Pending<C>> = Vec::new();
+        let mut jobs: Vec<Job<C>> = Vec::new();
         let mut connect = false;
         let mut ping = None;
         {
@@ -727,17 +726,18 @@ impl Link {
                     })
                     .map(|(id, _)| *id)
                     .collect();
-                over.extend(old.iter().filter_map(|id| s.pending.remove(id)));
+                over.extend(old.iter().filter_map(|id| s.give_up(*id)));
                 let (late, rest) = std::mem::take(&mut s.waiting)
                     .into_iter()
                     .partition::<Vec<_>, _>(|(t, _)| now.duration_since(*t) > deadline);
                 s.waiting = rest;
                 jobs.extend(late.into_iter().map(|(_, j)| j));
                 let wanted = !s.pending.is_empty() || !s.waiting.is_empty();
-                if let Phase::Failed { at, .. } = s.phase
-                    && wanted
-                    && at.elapsed() >= RETRY
-                {
+                let rest = match s.phase {
+                    Phase::Failed { at, .. } => at.elapsed() >= RETRY,
+                    phase => phase == Phase::Idle,
+                };
+                if rest && wanted {
                     s.phase = Phase::Connecting;
                     connect = true;
                 }

@@ -3,6 +3,7 @@
 //! One thread takes the kernel's requests and sends them on; answers are given by the threads that receive them. None of
 //! these waits for anything else. It chooses no node and starts no process. Start at `core.rs`, then `link.rs`.
 
+mod caller;
 mod core;
 mod dirs;
 mod files;
@@ -10,10 +11,13 @@ mod keep;
 mod lane;
 mod link;
 mod names;
+mod options;
+mod owner;
 mod root;
 mod stats;
 mod table;
 
+pub use options::Options;
 pub use stats::{NodeStats, Stats};
 
 use crate::MfsError;
@@ -41,14 +45,6 @@ const ASK_MAX: usize = 1024;
 const TICK: Duration = Duration::from_millis(200);
 /// The reading thread ends by itself within so long after an unmount, unless files are open.
 const UNMOUNT: Duration = Duration::from_secs(1);
-
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// For how long a call waits for a node that does not answer.
-    pub deadline: Duration,
-    /// Attributes and names are kept while servers tell of changes.
-    pub cache: bool,
-}
 
 struct End {
     over: Mutex<bool>,

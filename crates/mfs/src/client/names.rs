@@ -1,8 +1,7 @@
 //! Names, attributes, extended attributes.
 
-use crate::client::core::Core;
+use crate::client::core::{Core, Link};
 use crate::client::keep::KEEP;
-use crate::client::link::Link;
 use crate::client::root;
 use crate::fuse::{self, Args, Attributes, Head, Times, entry_out, fattr, statfs_out};
 use crate::protocol::{Attr, Lane, Reply, Request, Set, SetTime, Time, Who};

@@ -2,14 +2,14 @@
 //!
 //! Whatever asks the daemon runs in a thread of its own ([`Core::ask`]); lists of nodes are a second old at most.
 
+use crate::client::caller::process_of;
 use crate::client::core::Core;
 use crate::farm::{FarmNode, Places};
 use crate::fuse::{self, Args, Attributes, Head, Listing, Times, attr_out, entry_out, statfs_out};
 use crate::protocol::{Attr, Space};
 use crate::sync::lock;
 use armento_model::NodeName;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Names of openMosix (mfs.txt). Each is a link, and means another node for another process.
@@ -33,27 +33,6 @@ pub fn is_own(n: u64) -> bool {
     n < crate::client::table::FIRST
 }
 
-/// The process of a thread: what the kernel says is the thread.
-pub fn process_of(tid: u32) -> u32 {
-    status(tid, "Tgid:").map_or(tid, |v| v as u32)
-}
-
-fn status(tid: u32, field: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix(field))?.trim();
-    match field {
-        "Tgid:" => line.parse().ok(),
-        _ => u64::from_str_radix(line, 16).ok(),
-    }
-}
-
-/// Whether a thread has SIGKILL waiting.
-pub fn is_killed(tid: u32) -> bool {
-    const KILL: u64 = 1 << (libc::SIGKILL - 1);
-    let has = |f| status(tid, f).is_some_and(|s| s & KILL != 0);
-    tid != 0 && (has("SigPnd:") || has("ShdPnd:"))
-}
-
 fn attr(n: u64, len: usize) -> Attr {
     let dir = n == fuse::ROOT;
     Attr {
@@ -69,10 +48,6 @@ fn attr(n: u64, len: usize) -> Attr {
         ..Attr::default()
     }
 }
-
-/// Files that were told of lately.
-#[derive(Default)]
-pub struct Made(Mutex<HashMap<u32, (usize, Instant)>>);
 
 impl Core {
     fn known(&self) -> (Vec<FarmNode>, bool) {
@@ -323,15 +298,5 @@ mod tests {
         check("02", None);
         check("7", None);
         check("", None);
-    }
-
-    #[test]
-    fn a_thread_knows_its_process() {
-        let tid = std::thread::spawn(crate::sys::gettid)
-            .join()
-            .expect("it ran");
-        assert_eq!(process_of(std::process::id()), std::process::id());
-        assert_ne!(tid as u32, std::process::id());
-        assert!(!is_killed(std::process::id()) && !is_killed(0));
     }
 }

@@ -115,7 +115,7 @@ impl<R: Read> FrameReader<R> {
     }
 
     /// The next frame's number and message, and its data.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<(u64, T, &[u8]), ProtocolError> {
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<(u64, T, &[u8]), ProtocolError> {
         let (id, head, data) = self.raw()?;
         Ok((id, postcard::from_bytes(head)?, data))
     }
@@ -162,18 +162,18 @@ mod tests {
         }
         let mut r = FrameReader::new(&bytes[..]);
         for i in 0..5 {
-            let (id, m, data) = r.next::<Request>().expect("a frame");
+            let (id, m, data) = r.take::<Request>().expect("a frame");
             assert!(
                 id == i && data.is_empty() && matches!(m, Request::Lookup { dir, .. } if dir == i)
             );
-            let (id, m, data) = r.next::<Request>().expect("a frame");
+            let (id, m, data) = r.take::<Request>().expect("a frame");
             assert!(
                 id == i + 100
                     && data == big
                     && matches!(m, Request::Write { file, .. } if file == i)
             );
         }
-        assert!(matches!(r.next::<Request>(), Err(ProtocolError::End)));
+        assert!(matches!(r.take::<Request>(), Err(ProtocolError::End)));
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
             b.extend(head.to_le_bytes());
             b.extend([0; 64]);
             let mut r = FrameReader::new(&b[..]);
-            assert!(matches!(r.next::<Reply>(), Err(ProtocolError::Length)));
+            assert!(matches!(r.take::<Reply>(), Err(ProtocolError::Length)));
         };
         check(u32::MAX, 4);
         check(12, u32::MAX);

@@ -1,9 +1,9 @@
 //! Listings.
 
 use crate::protocol::{Acls, DirEntry, Entry, Reply};
-use crate::server::Res;
 use crate::server::exports::Place;
 use crate::server::inodes::{Node, acls_at, attr_at, path_of};
+use crate::server::res::Res;
 use crate::server::session::Session;
 use crate::sync::lock;
 use rustix::fs::{FileType, RawDir, SeekFrom};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Entries of a batch at most, and bytes of their names: a message stays below its limit (an entry with attributes has
 /// up to 200 bytes beside the name).
@@ -101,7 +101,7 @@ impl Session {
         })
     }
 
-    fn is_shown(&self, under: &std::path::Path, name: &[u8]) -> bool {
+    fn is_shown(&self, under: &Path, name: &[u8]) -> bool {
         name == b"."
             || name == b".."
             || matches!(
@@ -137,7 +137,7 @@ impl Session {
         Some(e)
     }
 
-    fn names_above(&self, id: u64, dir: &Node, path: &PathBuf, at: u64, plus: bool) -> Res<Reply> {
+    fn names_above(&self, id: u64, dir: &Node, path: &Path, at: u64, plus: bool) -> Res<Reply> {
         let names = self.inodes.exports().names_above(path);
         let mut all: Vec<DirEntry> = [&b"."[..], b".."]
             .into_iter()

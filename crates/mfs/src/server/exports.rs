@@ -1,7 +1,7 @@
 //! What of a node is exported.
 
 use crate::MfsError;
-use crate::server::Res;
+use crate::server::res::Res;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

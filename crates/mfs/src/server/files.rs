@@ -1,26 +1,18 @@
 //! Open files: reads, writes, and what belongs to a description.
 
 use crate::protocol::{Attr, Reply, Request, Who};
-use crate::server::Res;
 use crate::server::inodes::{Node, attr, proc_path};
+use crate::server::opens::{LOOK_EVERY, errno, kill_privileges, roomy};
+use crate::server::res::Res;
 use crate::server::session::Session;
-use crate::sync::lock;
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::IoSliceMut;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-/// Open files of a session at most.
-const OPEN_MAX: usize = 256 << 10;
-/// Below this much free space a write is answered when it was made: at 1 GB/s what a mount may have posted (8 MiB) is
-/// reached a hundred times later.
-const ROOMY: u64 = 1 << 30;
-/// The space is looked at again after so many writes: 256 of 1 MiB are a quarter of it.
-const LOOK_EVERY: u32 = 256;
 /// Flags of open(2) that a mount may ask for. O_DIRECT is for the mount's own cache; a link is not followed anyway.
 const FLAGS: OFlags = OFlags::ACCMODE
     .union(OFlags::APPEND)
@@ -46,65 +38,6 @@ const SIZELESS: [u64; 11] = [
     0x6165_676c,
 ];
 
-pub struct Open {
-    pub file: File,
-    /// The file's number, for locks.
-    pub node: u64,
-    pub write: bool,
-    pub dir: Mutex<Option<u64>>,
-    writes: AtomicU32,
-    roomy: AtomicBool,
-}
-
-#[derive(Default)]
-struct Table {
-    open: HashMap<u64, Arc<Open>>,
-    next: u64,
-}
-
-#[derive(Default)]
-pub struct Files {
-    table: Mutex<Table>,
-}
-
-impl Files {
-    pub fn add(&self, file: File, node: u64, flags: OFlags) -> Res<(u64, Arc<Open>)> {
-        let write = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
-        let open = Arc::new(Open {
-            roomy: AtomicBool::new(write && roomy(&file)),
-            file,
-            node,
-            write,
-            dir: Mutex::new(Some(0)),
-            writes: AtomicU32::new(0),
-        });
-        let mut t = lock(&self.table);
-        if t.open.len() >= OPEN_MAX {
-            return Err(Errno::NFILE);
-        }
-        t.next += 1;
-        let id = t.next;
-        t.open.insert(id, open.clone());
-        Ok((id, open))
-    }
-
-    pub fn get(&self, id: u64) -> Res<Arc<Open>> {
-        lock(&self.table).open.get(&id).cloned().ok_or(Errno::BADF)
-    }
-
-    pub fn close(&self, id: u64) -> Option<Arc<Open>> {
-        lock(&self.table).open.remove(&id)
-    }
-
-    pub fn count(&self) -> usize {
-        lock(&self.table).open.len()
-    }
-}
-
-fn roomy(f: &File) -> bool {
-    rustix::fs::fstatfs(f).is_ok_and(|s| s.f_bavail.saturating_mul(s.f_bsize as u64) >= ROOMY)
-}
-
 /// KERNEL: times of files are those of the last tick, 10 ms at most (CONFIG_HZ=100).
 fn settled(a: &Attr) -> bool {
     let now = std::time::SystemTime::now()
@@ -117,20 +50,6 @@ fn settled(a: &Attr) -> bool {
 fn is_direct(f: &File, a: &Attr) -> bool {
     (a.size == 0 || a.size == 4096)
         && rustix::fs::fstatfs(f).is_ok_and(|s| SIZELESS.contains(&(s.f_type as u64)))
-}
-
-/// Set-user-ID and set-group-ID end with a write of somebody who is not root. A server that is not root leaves that to
-/// the kernel. KERNEL: chmod(2); FUSE_HANDLE_KILLPRIV_V2.
-pub fn kill_privileges(f: impl std::os::fd::AsFd) {
-    let Ok(a) = attr(&f) else { return };
-    let both = libc::S_IXGRP | libc::S_ISGID;
-    let mut mode = a.mode & 0o7777 & !libc::S_ISUID;
-    if a.mode & both == both {
-        mode &= !libc::S_ISGID;
-    }
-    if mode != a.mode & 0o7777 {
-        let _ = rustix::fs::chmod(proc_path(f), Mode::from_raw_mode(mode));
-    }
 }
 
 impl Session {
@@ -410,8 +329,4 @@ impl Session {
         let gid = rustix::fs::Gid::from_raw(who.gid);
         let _ = rustix::fs::chownat(&f, "", None, Some(gid), rustix::fs::AtFlags::EMPTY_PATH);
     }
-}
-
-pub fn errno(e: std::io::Error) -> Errno {
-    Errno::from_io_error(&e).unwrap_or(Errno::IO)
 }

@@ -2,8 +2,8 @@
 //! given up.
 
 use crate::protocol::{Acls, Attr, Identity, Time, is_name};
-use crate::server::Res;
 use crate::server::exports::{Checked, Place};
+use crate::server::res::Res;
 use crate::sync::lock;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
 use rustix::io::Errno;

@@ -7,10 +7,15 @@ mod dirs;
 mod exports;
 mod files;
 mod inodes;
+mod kept;
+mod lock_calls;
 mod locks;
 mod names;
+mod opens;
 mod pool;
+mod res;
 mod session;
+mod shown;
 mod watch;
 
 pub use exports::{Export, Exports};
@@ -23,15 +28,12 @@ use crate::sync::lock;
 use armento_link::{Duplex, Reader};
 use exports::Checked;
 use inodes::{Inodes, ROOT};
-use names::Shown;
 use session::{Session, send};
+use shown::Shown;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use watch::Watch;
-
-/// What a request ends with: the kernel's errors are the caller's.
-type Res<T> = Result<T, rustix::io::Errno>;
 
 /// Sessions at once at most; a node has one mount.
 const SESSIONS_MAX: usize = 64;
@@ -137,7 +139,7 @@ impl Server {
             let session = Arc::downgrade(&x);
             std::thread::Builder::new()
                 .name("mfs-watch".into())
-                .spawn(move || watch::tell(session, w))?;
+                .spawn(move || kept::tell(session, w))?;
         }
         s.sessions.insert(h.session, x.clone());
         Ok(x)
@@ -149,7 +151,7 @@ impl Server {
         let (reader, writer) = duplex.split().map_err(|e| MfsError::Peer(e.to_string()))?;
         let socket = reader.closer()?;
         let mut frames = FrameReader::new(reader);
-        let (id, hello, _) = frames.next::<Hello>()?;
+        let (id, hello, _) = frames.take::<Hello>()?;
         socket.set_read_timeout(None)?;
         if hello.version != VERSION {
             return Err(MfsError::Peer(format!(
@@ -201,7 +203,7 @@ fn requests(
 ) -> Result<(), MfsError> {
     let mut scratch = Vec::new();
     loop {
-        match frames.next::<Request>() {
+        match frames.take::<Request>() {
             Ok((id, r, data)) => session.handle(lane, id, r, data, &mut scratch),
             Err(ProtocolError::End) => return Ok(()),
             Err(e) => return Err(e.into()),

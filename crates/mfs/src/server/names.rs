@@ -1,9 +1,9 @@
 //! Names, attributes and extended attributes.
 
 use crate::protocol::{Attr, Entry, Identity, Reply, Set, SetTime, Space, Who, XATTR_MAX};
-use crate::server::Res;
-use crate::server::files::kill_privileges;
 use crate::server::inodes::{DEPTH_MAX, Node, ROOT, acls, acls_at, attr_at};
+use crate::server::opens::kill_privileges;
+use crate::server::res::Res;
 use crate::server::session::Session;
 use crate::sync::lock;
 use rustix::fs::{
@@ -11,30 +11,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 /// Symbolic links of which the length is remembered, at most.
 const LINKS_MAX: usize = 64 << 10;
-
-/// Where the mount shows this node: absolute targets of links lead below it, and stay on the node.
-#[derive(Clone, Debug)]
-pub struct Shown {
-    pub point: Vec<u8>,
-    pub below: Vec<u8>,
-}
-
-impl Shown {
-    /// A link's target as the mount shows it. One that leads to the mount point itself is left as it is.
-    pub fn target(&self, target: Vec<u8>) -> Vec<u8> {
-        let path = Path::new(std::ffi::OsStr::from_bytes(&target));
-        let point = Path::new(std::ffi::OsStr::from_bytes(&self.point));
-        if !path.is_absolute() || self.point.is_empty() || path.starts_with(point) {
-            return target;
-        }
-        [&self.below[..], &target].concat()
-    }
-}
 
 impl Session {
     /// The attributes of a file as the mount shows them.
@@ -397,28 +376,5 @@ fn timespec(t: Option<SetTime>) -> Timespec {
 }
 
 fn truncate(path: &str, size: u64) -> Res<()> {
-    crate::sys::truncate(path, size).map_err(crate::server::files::errno)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn absolute_targets_stay_on_the_node() {
-        let s = Shown {
-            point: b"/mfs".into(),
-            below: b"/mfs/n2".into(),
-        };
-        let check = |t: &str, want: &str| {
-            assert_eq!(s.target(t.into()), want.as_bytes(), "{t}");
-        };
-        check("/etc/passwd", "/mfs/n2/etc/passwd");
-        check("/", "/mfs/n2/");
-        check("../etc", "../etc");
-        check("", "");
-        check("/mfs/n3/x", "/mfs/n3/x");
-        check("/mfs", "/mfs");
-        check("/mfsx", "/mfs/n2/mfsx");
-    }
+    crate::sys::truncate(path, size).map_err(crate::server::opens::errno)
 }

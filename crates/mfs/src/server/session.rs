@@ -1,12 +1,12 @@
 //! What one mount of one user has here: its files, locks and names, for as long as its streams last and a minute more.
 
 use crate::protocol::{Identity, Lane, Reply, Request, encode};
-use crate::server::Res;
-use crate::server::files::Files;
 use crate::server::inodes::Inodes;
 use crate::server::locks::Locks;
-use crate::server::names::Shown;
+use crate::server::opens::Files;
 use crate::server::pool::Pool;
+use crate::server::res::Res;
+use crate::server::shown::Shown;
 use crate::server::watch::Watch;
 use crate::sync::lock;
 use armento_link::Writer;
@@ -21,6 +21,9 @@ use std::time::Instant;
 const REPLIES_MAX: usize = 8192;
 /// Bytes of scratch before the data of a read: prefix and message.
 const FRONT: usize = 32;
+
+/// What is done by another thread, with that thread's scratch.
+type Later = Box<dyn FnOnce(&Arc<Session>, &mut Vec<u8>) + Send>;
 
 pub type Out = Mutex<Writer>;
 
@@ -109,8 +112,10 @@ impl Session {
     }
 
     pub fn forget(&self, id: u64, times: u64) {
-        if self.inodes.forget(id, times) {
-            self.inodes.close_watch(self.watch.as_ref(), id);
+        if self.inodes.forget(id, times)
+            && let Some(w) = &self.watch
+        {
+            w.forget(id);
         }
     }
 
@@ -182,11 +187,7 @@ impl Session {
         }
     }
 
-    fn in_pool(
-        self: &Arc<Self>,
-        job: Box<dyn FnOnce(&Arc<Session>, &mut Vec<u8>) + Send>,
-        scratch: &mut Vec<u8>,
-    ) {
+    fn in_pool(self: &Arc<Self>, job: Later, scratch: &mut Vec<u8>) {
         let me = self.clone();
         if let Err(job) = self.pool.run(Box::new(move |scratch| job(&me, scratch))) {
             job(scratch);

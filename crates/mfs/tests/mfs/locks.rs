@@ -1,19 +1,11 @@
 //! Locks between mounts and a node's own processes, and what others change.
 
-mod farm;
-
-use farm::{Mounted, isolated, options};
+use crate::farm::{Mounted, isolated, options};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Not a test: the process of a file server.
-#[test]
-fn serve_child() {
-    farm::serve_if_asked();
-}
 
 const BOUND: Duration = Duration::from_secs(10);
 
@@ -58,7 +50,7 @@ const WHOLE_NOW: &str = "fcntl.flock(f,fcntl.LOCK_EX|fcntl.LOCK_NB)";
 
 #[test]
 fn locks_hold_between_the_mount_and_the_node() {
-    if !isolated("locks_hold_between_the_mount_and_the_node") {
+    if !isolated("locks::locks_hold_between_the_mount_and_the_node") {
         return;
     }
     let m = Mounted::new("locks", options());
@@ -85,7 +77,7 @@ fn locks_hold_between_the_mount_and_the_node() {
 
 #[test]
 fn who_waits_for_a_lock_gets_it_or_can_be_killed() {
-    if !isolated("who_waits_for_a_lock_gets_it_or_can_be_killed") {
+    if !isolated("locks::who_waits_for_a_lock_gets_it_or_can_be_killed") {
         return;
     }
     let m = Mounted::new("waits", options());
@@ -129,7 +121,7 @@ fn until(what: &str, mut f: impl FnMut() -> bool) {
 
 #[test]
 fn changes_on_the_node_are_seen() {
-    if !isolated("changes_on_the_node_are_seen") {
+    if !isolated("locks::changes_on_the_node_are_seen") {
         return;
     }
     let m = Mounted::new("changes", options());
@@ -157,7 +149,7 @@ fn changes_on_the_node_are_seen() {
 
 #[test]
 fn kept_attributes_need_no_call() {
-    if !isolated("kept_attributes_need_no_call") {
+    if !isolated("locks::kept_attributes_need_no_call") {
         return;
     }
     let m = Mounted::new("kept", options());
@@ -180,7 +172,7 @@ fn kept_attributes_need_no_call() {
 
 #[test]
 fn disk_full_is_said_at_the_latest_at_close() {
-    if !isolated("disk_full_is_said_at_the_latest_at_close") {
+    if !isolated("locks::disk_full_is_said_at_the_latest_at_close") {
         return;
     }
     let m = Mounted::new("full", options());
@@ -230,7 +222,7 @@ fn disk_full_is_said_at_the_latest_at_close() {
 
 #[test]
 fn bytes_beyond_four_gib_and_of_many_writers() {
-    if !isolated("bytes_beyond_four_gib_and_of_many_writers") {
+    if !isolated("locks::bytes_beyond_four_gib_and_of_many_writers") {
         return;
     }
     let m = Mounted::new("large", options());

@@ -1,17 +1,9 @@
 //! The file system through a mount, compared with the same calls on the directory itself.
 
-mod farm;
-
-use farm::{Mounted, isolated, options};
+use crate::farm::{Mounted, isolated, options};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
-
-/// Not a test: the process of a file server.
-#[test]
-fn serve_child() {
-    farm::serve_if_asked();
-}
 
 fn sh(dir: &std::path::Path, script: &str) -> String {
     let out = Command::new("sh")
@@ -30,7 +22,7 @@ fn sh(dir: &std::path::Path, script: &str) -> String {
 
 #[test]
 fn files_are_those_of_the_node() {
-    if !isolated("files_are_those_of_the_node") {
+    if !isolated("mount::files_are_those_of_the_node") {
         return;
     }
     let m = Mounted::new("basic", options());
@@ -69,6 +61,31 @@ fn files_are_those_of_the_node() {
     );
     fs::remove_file(m.far("l")).expect("removed");
     assert!(!m.native("l").exists());
+    assert_eq!(
+        fs::read_link(m.point.join("selected"))
+            .expect("a link")
+            .as_os_str(),
+        "n2"
+    );
+    assert_eq!(
+        fs::read_link(m.point.join("2"))
+            .expect("a link")
+            .as_os_str(),
+        "n2"
+    );
+    let began = std::time::Instant::now();
+    let made = || {
+        m.farm
+            .made_files()
+            .iter()
+            .any(|(p, n)| *p == std::process::id() && n.as_str() == "n2")
+    };
+    while !made() {
+        assert!(
+            began.elapsed().as_secs() < 10,
+            "the farm is not told of made files"
+        );
+    }
 }
 
 /// The same script in two directories, natively and through the mount.
@@ -83,7 +100,7 @@ fn same(m: &Mounted, what: &str, script: &str) {
 
 #[test]
 fn shell_programs_behave_as_on_the_disk() {
-    if !isolated("shell_programs_behave_as_on_the_disk") {
+    if !isolated("mount::shell_programs_behave_as_on_the_disk") {
         return;
     }
     let m = Mounted::new("same", options());
@@ -141,7 +158,7 @@ fn shell_programs_behave_as_on_the_disk() {
 
 #[test]
 fn a_hundred_thousand_names_are_listed() {
-    if !isolated("a_hundred_thousand_names_are_listed") {
+    if !isolated("mount::a_hundred_thousand_names_are_listed") {
         return;
     }
     let m = Mounted::new("many", options());
