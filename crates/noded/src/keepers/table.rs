@@ -9,7 +9,6 @@ use armento_client::api::{Answer, Body, KeeperHello, Order, Outcome, ProcInfo, R
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, TreeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Instant;
 use tokio::sync::oneshot;
 
 /// Orders without an end; the oldest is forgotten.
