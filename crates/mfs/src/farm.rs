@@ -8,6 +8,8 @@ pub trait Farm: Send + Sync + 'static {
     /// All nodes of the farm now.
     fn nodes(&self) -> Vec<FarmNode>;
     /// A stream to the file server of `uid` on `node`. It waits a few seconds at most.
+    /// Whoever starts a server for it has no file of the mount open: exec(2) would close that file, which waits for its
+    /// posted writes, and these wait for the server.
     fn connect(&self, node: &NodeName, uid: u32) -> Result<Duplex, Unreachable>;
     /// What the symbolic names mean for process `pid` of this node.
     fn places(&self, pid: u32) -> Places;

@@ -492,17 +492,13 @@ impl Core {
                 data_only: flags & fuse::FSYNC_DATA != 0,
             };
             let me = open.clone();
-            open.link.call(
-                core,
-                Lane::Bytes,
-                unique,
-                &r,
-                b"",
-                move |core, end| match end {
-                    Ok(_) => core.answer_posted(unique, &me),
-                    Err(e) => core.error(unique, e),
-                },
-            );
+            open.link
+                .call(core, Lane::Bytes, unique, &r, b"", move |core, end| {
+                    // That of a write that was answered before, first: it is told of once.
+                    let posted = me.take_error();
+                    let own = end.err().unwrap_or(0);
+                    core.error(unique, if posted != 0 { posted } else { own });
+                });
         });
     }
 

@@ -92,6 +92,8 @@ fn open_files_outlive_their_server() {
     fs::remove_file(m.native("replaced")).expect("removed");
     fs::write(m.native("replaced"), "another").expect("written");
     m.farm.kill_servers("n2");
+    // What is still sent to the server that ended is lost with it: the next test's.
+    m.await_disconnected();
     let mut text = [0; 3];
     kept.write_all_at(b"two", 3).expect("written again");
     kept.sync_all().expect("on disk");
@@ -111,6 +113,37 @@ fn open_files_outlive_their_server() {
         Some(libc::ESTALE)
     );
     assert_eq!(fs::read(m.native("replaced")).expect("read"), b"another");
+}
+
+#[test]
+fn posted_writes_that_end_with_their_server_are_an_error() {
+    if !isolated("lost::posted_writes_that_end_with_their_server_are_an_error") {
+        return;
+    }
+    let patient = armento_mfs::Options {
+        deadline: Duration::from_secs(20),
+        ..options()
+    };
+    let m = Mounted::new("posted", patient);
+    let f = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(m.far("f"))
+        .expect("opened");
+    f.write_all_at(b"one", 0).expect("written");
+    f.sync_all().expect("on disk");
+    // It takes nothing any more, and the mount does not know that yet.
+    m.farm.stop("n2", true);
+    f.write_all_at(b"two", 3).expect("posted");
+    m.farm.kill_servers("n2");
+    assert_eq!(errno(f.sync_all()), Some(libc::EIO), "the new server's");
+    assert_eq!(fs::read(m.native("f")).expect("read"), b"one");
+    // It was said once, and the file goes on.
+    f.write_all_at(b"new", 3).expect("written again");
+    f.sync_all().expect("on disk");
+    assert_eq!(fs::read(m.native("f")).expect("read"), b"onenew");
 }
 
 #[test]

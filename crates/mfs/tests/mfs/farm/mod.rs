@@ -1,21 +1,20 @@
 //! A farm of one machine: each node is a directory, with a server process for each user that asks.
 
 pub mod proxy;
+mod starter;
 mod sys;
 
 use armento_link::{Badge, Duplex, Identity, Listener, Role, dial};
 use armento_mfs::{Export, Exports, Farm, FarmNode, Mount, Options, Places, Server, Unreachable};
 use armento_model::NodeName;
+use starter::{Process, SERVE, Starter, UID};
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// What a server process exports, as JSON, and for whom.
-const SERVE: &str = "ARMENTO_MFS_TEST_SERVE";
-const UID: &str = "ARMENTO_MFS_TEST_UID";
 /// Set in the process that runs a test in a mount namespace of its own.
 const ISOLATED: &str = "ARMENTO_MFS_TEST_ISOLATED";
 
@@ -31,8 +30,9 @@ pub fn name(s: &str) -> NodeName {
     s.parse().expect("a node's name")
 }
 
-/// The process serves files if it was started for that; it does not return then.
+/// The process serves files, or starts those that do, if it was started for that; it does not return then.
 pub fn serve_if_asked() {
+    starter::run_if_asked();
     let Ok(exports) = std::env::var(SERVE) else {
         return;
     };
@@ -54,7 +54,7 @@ pub fn serve_if_asked() {
     };
     let server = Server::new(exports).expect("a server");
     let listener = Listener::bind("127.0.0.1:0", &Identity::Plain).expect("listen");
-    println!("port {}", listener.port());
+    starter::say(&listener.port().to_string());
     std::thread::spawn(|| {
         // Who started it is gone.
         let _ = std::io::stdin().read(&mut [0]);
@@ -74,15 +74,8 @@ fn parse(line: &str) -> (PathBuf, bool, Vec<PathBuf>) {
     (path, read_only, parts.map(PathBuf::from).collect())
 }
 
-struct Process {
-    child: Child,
-    port: u16,
-    /// The test harness in it writes a line when a minute is over, and would end if nobody could read it.
-    _out: BufReader<std::process::ChildStdout>,
-}
-
-#[derive(Default)]
 struct State {
+    starter: Starter,
     servers: HashMap<(NodeName, u32), Process>,
     lost: Vec<NodeName>,
     made: Vec<(u32, NodeName)>,
@@ -91,7 +84,6 @@ struct State {
 /// Nodes by name, with what they export: lines of `path[:ro|rw[:hidden…]]`.
 pub struct Loop {
     nodes: Vec<(NodeName, String)>,
-    args: Vec<String>,
     state: Mutex<State>,
     /// Streams go through this address instead, which gets the port as a line first.
     pub via: Mutex<Option<String>>,
@@ -104,8 +96,12 @@ impl Loop {
                 .iter()
                 .map(|(n, e)| (name(n), (*e).to_owned()))
                 .collect(),
-            args: args.iter().map(|a| (*a).to_owned()).collect(),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                starter: Starter::new(args, ISOLATED).expect("a starter of servers"),
+                servers: HashMap::new(),
+                lost: Vec::new(),
+                made: Vec::new(),
+            }),
             via: Mutex::new(None),
         })
     }
@@ -121,8 +117,8 @@ impl Loop {
             return Err(lost(&"it is switched off"));
         }
         let key = (node.clone(), uid);
-        if let Some(p) = s.servers.get_mut(&key)
-            && p.child.try_wait().is_ok_and(|e| e.is_none())
+        if let Some(p) = s.servers.get(&key).copied()
+            && s.starter.runs(p)
         {
             return Ok(p.port);
         }
@@ -131,42 +127,21 @@ impl Loop {
             .iter()
             .find(|(n, _)| n == node)
             .ok_or(Unreachable::Unknown)?;
-        let mut child = Command::new(std::env::current_exe().map_err(|e| lost(&e))?)
-            .args(&self.args)
-            .env(SERVE, exports)
-            .env(UID, uid.to_string())
-            .env_remove(ISOLATED)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|e| lost(&e))?;
-        let out = child.stdout.take().ok_or_else(|| lost(&"no output"))?;
-        let mut out = BufReader::new(out);
-        let port = out
-            .by_ref()
-            .lines()
-            .map_while(Result::ok)
-            .find_map(|l| l.split_once("port ")?.1.trim().parse().ok())
-            .ok_or_else(|| lost(&"it said no port"))?;
-        s.servers.insert(
-            key,
-            Process {
-                child,
-                port,
-                _out: out,
-            },
-        );
-        Ok(port)
+        let p = s.starter.start(uid, exports).map_err(|e| lost(&e))?;
+        s.servers.insert(key, p);
+        Ok(p.port)
     }
 
     /// Kills the servers of a node; it can be reached again afterwards.
     pub fn kill_servers(&self, node: &str) {
-        let mut s = self.state();
-        s.servers.retain(|(n, _), p| {
+        let mut state = self.state();
+        let State {
+            starter, servers, ..
+        } = &mut *state;
+        servers.retain(|(n, _), p| {
             let dies = n.as_str() == node;
             if dies {
-                let _ = p.child.kill();
-                let _ = p.child.wait();
+                starter.end(*p).expect("it ends");
             }
             !dies
         });
@@ -188,28 +163,18 @@ impl Loop {
 
     /// Stops the servers of a node, or lets them go on: it does not answer.
     pub fn stop(&self, node: &str, stopped: bool) {
-        let s = self.state();
-        for ((n, _), p) in &s.servers {
-            if n.as_str() == node {
-                let signal = if stopped { "-STOP" } else { "-CONT" };
-                let _ = Command::new("kill")
-                    .args([signal, &p.child.id().to_string()])
-                    .status();
-            }
+        let signal = if stopped { "-STOP" } else { "-CONT" };
+        let mut state = self.state();
+        let State {
+            starter, servers, ..
+        } = &mut *state;
+        for (_, p) in servers.iter().filter(|((n, _), _)| n.as_str() == node) {
+            starter.signal(*p, signal).expect("a signal is sent");
         }
     }
 
     pub fn made_files(&self) -> Vec<(u32, NodeName)> {
         self.state().made.clone()
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        for p in self.state().servers.values_mut() {
-            let _ = p.child.kill();
-            let _ = p.child.wait();
-        }
     }
 }
 
@@ -380,6 +345,19 @@ impl Mounted {
     pub fn far(&self, p: &str) -> PathBuf {
         let inside = self.dirs[1].strip_prefix("/").expect("absolute");
         self.point.join("n2").join(inside).join(p)
+    }
+
+    /// Waits until the mount knows that its servers are gone.
+    pub fn await_disconnected(&self) {
+        let connected = |m: &Mount| m.stats().nodes.iter().any(|n| n.connected);
+        let began = Instant::now();
+        while self.mount.as_ref().is_some_and(connected) {
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "it does not notice"
+            );
+            std::thread::yield_now();
+        }
     }
 
     pub fn place(&self) -> &Path {

@@ -1,4 +1,4 @@
-//! Another user for this process.
+//! Another user for this process, and a stopped child.
 
 use std::ffi::CStr;
 use std::io;
@@ -35,6 +35,21 @@ pub fn become_user(uid: u32) -> io::Result<()> {
             && libc::setresuid(uid, uid, uid) == 0
     };
     if ok {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Waits until all threads of a child have stopped, or it has ended. kill(2) does not wait for that.
+pub fn await_stopped(pid: u32) -> io::Result<()> {
+    let what = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: zeros are a valid siginfo_t, which is written to; the child is not reaped.
+    let r = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, pid, &raw mut info, what)
+    };
+    if r == 0 {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
