@@ -129,7 +129,7 @@ impl Control {
     }
 
     fn answered(&mut self, id: u64, answer: Result<Answer, Refusal>) {
-        // Nobody waits for one that is late.
+        // The question of a late one is not there any more.
         if let Some(a) = self.asked.remove(&id) {
             let _ = a.answer.send(answer.map_err(AskError::Refused));
         }
@@ -262,7 +262,7 @@ fn handle(session: &mut Option<Control>, item: Item) -> bool {
     }
 }
 
-/// Takes the orders and answers that have come. False: the session is over; whoever waits for an answer is told.
+/// Takes the orders and answers that have come. False: the session is over, and questions that wait have failed.
 fn news(keep: &Arc<Keep>, session: &mut Option<Control>) -> bool {
     let Some(c) = session.as_mut() else {
         return true;

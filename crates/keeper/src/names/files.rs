@@ -5,14 +5,17 @@
 
 use super::attributes;
 use super::sys;
-use armento_tracee::lease;
+use armento_tracee::{lease, sys as tsys};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
-/// Files that a host knows at once. Each is a descriptor and a watch.
+/// Files that a host knows at once, at most. Each is a descriptor and a watch: more would take longer to end than a host that
+/// asks for them anew …
 const FILES_MAX: usize = 2048;
+/// … and at most this share of the descriptors that the keeper may have: what programs map and read needs some, too.
+const FILES_SHARE: usize = 16;
 
 #[derive(Default)]
 pub struct Files {
@@ -32,7 +35,8 @@ impl Files {
     }
 
     pub fn has_room(&self) -> bool {
-        self.known.len() < FILES_MAX
+        let limit = tsys::limit(0, libc::RLIMIT_NOFILE).map_or(0, |(now, _)| now as usize);
+        self.known.len() < FILES_MAX.min(limit / FILES_SHARE)
     }
 
     /// Takes the lease and the watch, and returns the file's attributes. `None`: they may change unheard, or it is another

@@ -132,7 +132,7 @@ impl UsageSummary {
         let now_ns = cpu::process_ns(self.pid);
         self.home_ns = self.home_ns.max(now_ns);
         let (program, before_ns) = self.program.take()?;
-        // Of one that nobody has waited for the kernel still knows it.
+        // The kernel knows it of a process that has ended until its parent waits for it.
         let known = now_ns > 0 || self.now.is_some();
         let used_ns = self.cpu_ns().saturating_sub(before_ns);
         Some(Ran {
