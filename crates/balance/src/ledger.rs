@@ -344,6 +344,11 @@ impl Ledger {
         self.note(now);
     }
 
+    /// Where it is on its way to, or has just arrived.
+    pub fn bound_for(&self, pid: Pid) -> Option<&NodeName> {
+        self.flights.get(&pid).map(|flight| &flight.to)
+    }
+
     // --- reports of this node's hosts and sampler ---
 
     /// All guests that are here now.

@@ -12,6 +12,7 @@ mod hold;
 mod join;
 mod leave;
 mod log;
+mod mfs;
 mod migrate;
 mod node;
 mod nodes;
@@ -79,6 +80,9 @@ enum Verb {
     Ps(ps::Args),
     /// Show what programs that were away did with files
     Files(files::Args),
+    /// Files of every node below one directory, /mfs
+    #[command(subcommand)]
+    Mfs(mfs::Cmd),
     /// Show the farm on one screen: nodes, processes, moves as they happen
     Top(top::Args),
     /// Move a running process
@@ -113,6 +117,8 @@ fn main() -> ExitCode {
     let first = std::env::args_os().nth(1);
     match first.as_ref().and_then(|a| a.to_str()) {
         Some("host") => return code(armento_host::main()),
+        Some(mfs::SERVE) => return code(mfs::serve_main()),
+        Some(mfs::MOUNT) => return code(mfs::mount_main(std::env::args_os().nth(2).as_deref())),
         Some(armento_lab::INIT) => armento_lab::init_main(),
         _ => {}
     }
@@ -152,6 +158,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Nodes(args) => nodes::run(&args),
         Verb::Ps(args) => ps::run(&args),
         Verb::Files(args) => files::run(&args),
+        Verb::Mfs(cmd) => mfs::run(&cmd),
         Verb::Top(args) => top::run(&args),
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Hold(args) => hold::run(&args),

@@ -30,6 +30,8 @@ Keys of the configuration (TOML), with what holds if they are not given:
   guest_mem_max_kib          most memory of one guest tree (what is not kept free)
   guest_cpu_weight           its weight, a process has 100 (as one process)
   guest_procs_max            its processes and threads   (8192)
+  mfs = false | true | \"DIR\"  mount files of all nodes (at /mfs), and serve those of this one (false)
+  [[mfs_export]]             what is served: path, read_only, hidden (everything)
   [[guest_users]]            limits of all that a user of another home has here: users, mem_max_kib,
                              cpu_weight, cpu_max_percent, procs_max
   name = \"n1\"                must be the name it joined by

@@ -129,6 +129,7 @@ pub mod tests {
             frozen: false,
             portable: false,
             age_ms: 15_000,
+            last_exec: None,
         }
     }
 

@@ -157,6 +157,7 @@ mod tests {
             block: false,
             stay: false,
             quiet: false,
+            mfs: false,
             expels: false,
             owner_first: false,
             owner: false,

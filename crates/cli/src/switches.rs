@@ -266,6 +266,7 @@ mod tests {
             block: false,
             stay: false,
             quiet: false,
+            mfs: false,
             expels: false,
             owner_first: false,
             owner: false,

@@ -1,8 +1,16 @@
-//! The only unsafe code of the command line: a command that alone reacts to the terminal's signals.
+//! The only unsafe code of the command line: a command that alone reacts to the terminal's signals; what the processes of
+//! MFS need to become a user and to mount.
 
+use std::ffi::CString;
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 const KEYS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
@@ -21,4 +29,109 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     let status = unsafe { command.pre_exec(restore) }.status();
     restore()?;
     status
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Before: this process has one thread.
+pub fn enter_mount_namespace(namespace: &File) -> io::Result<()> {
+    // SAFETY: a valid descriptor, no memory involved.
+    done(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNS) })
+}
+
+/// Takes a mount away at once; what is open there stays open.
+pub fn unmount_lazily(point: &Path) -> io::Result<()> {
+    let point = CString::new(point.as_os_str().as_bytes())?;
+    // SAFETY: a string with its zero.
+    done(unsafe { libc::umount2(point.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) })
+}
+
+pub fn set_umask(mask: libc::mode_t) {
+    // SAFETY: cannot fail, no memory involved.
+    unsafe { libc::umask(mask) };
+}
+
+/// A directory that all users search, whatever our umask.
+pub fn make_public(dir: &Path) -> io::Result<()> {
+    fs::set_permissions(dir, Permissions::from_mode(0o755))
+}
+
+pub fn make_private(file: &Path) -> io::Result<()> {
+    fs::set_permissions(file, Permissions::from_mode(0o600))
+}
+
+/// The daemon is spared when memory runs out; what it starts is as others are. KERNEL: proc_pid_oom_score_adj(5); raising
+/// it needs no privilege.
+pub fn be_ordinary_to_oom() {
+    let file = "/proc/self/oom_score_adj";
+    let spared = fs::read_to_string(file).is_ok_and(|score| score.starts_with('-'));
+    if spared {
+        // Without /proc it stays spared.
+        let _ = fs::write(file, "0");
+    }
+}
+
+/// Becomes that user for good, if it is another. After: no capability is left, unless the user is root.
+/// Before: this process has one thread.
+pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
+    // SAFETY: cannot fail, no memory involved.
+    if unsafe { libc::geteuid() } != 0 {
+        // The daemon is this user's and sets no other.
+        return Ok(());
+    }
+    // SAFETY: so many numbers are read.
+    done(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
+    // SAFETY: no memory involved.
+    done(unsafe { libc::setresgid(gid, gid, gid) })?;
+    // SAFETY: no memory involved. KERNEL: capabilities(7): from 0 to others clears all sets but the bounding set.
+    done(unsafe { libc::setresuid(uid, uid, uid) })
+}
+
+/// The signals that ask a process to end, for one that waits for them.
+pub struct Ending(libc::sigset_t);
+
+const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+
+impl Ending {
+    /// From now on, in this thread and those that it starts, they wait.
+    pub fn block() -> Ending {
+        // SAFETY: all zeros are a valid set, which sigemptyset(3) sets again.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: a set of ours; the numbers are valid, so that none of these fails.
+        unsafe {
+            libc::sigemptyset(&raw mut set);
+            for signal in ENDING {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        }
+        Ending(set)
+    }
+
+    /// Waits for one of them, for so long at most.
+    pub fn wait_for(&self, time: Duration) {
+        let time = libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        // SAFETY: a set and a time that are read. An interruption, by a debugger, ends the wait early.
+        unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const time) };
+    }
+
+    /// Waits for one of them.
+    pub fn wait(&self) {
+        // SAFETY: a set that is read; what came is not asked for.
+        while unsafe { libc::sigwaitinfo(&raw const self.0, std::ptr::null_mut()) } < 0 {}
+    }
+}
+
+/// One of [`ENDING`] to this process.
+pub fn end_ourselves() {
+    // SAFETY: no memory involved.
+    unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
 }

@@ -8,6 +8,11 @@
 //! ```
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
+pub use crate::host::{HostSaid, HostStart, HostUp};
+pub use crate::mfs::{
+    FilesExport, FilesStart, MfsInfo, MfsPlaces, MfsRoute, MfsServer, MfsStart, MfsStream, MfsUp,
+    socket_of_mount,
+};
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
 use armento_model::{FileCounts, FileRates, Hint, HomePid, NodeName, Pid, Stay, Tid, TreeId};
 use serde::{Deserialize, Serialize};
@@ -206,6 +211,31 @@ pub enum Ask {
 
     /// From a keeper or host that said hello on this session: a new identity, for the old one expires.
     Identity,
+    // --- MFS (`mfs.rs`) ---
+    /// Whether it is mounted here, and what its streams did.
+    Mfs,
+    /// `selected` below the mount point means `node` for this process and those that it starts.
+    MfsSelect {
+        pid: Pid,
+        node: NodeName,
+    },
+    /// From the mount process: a way to the file server of `uid` on `node`.
+    MfsRoute {
+        node: NodeName,
+        uid: u32,
+    },
+    /// … what the symbolic names mean for this thread or process.
+    MfsPlaces {
+        pid: Pid,
+    },
+    /// … it made a file through `magic`, and there.
+    MfsMade {
+        pid: Pid,
+        node: NodeName,
+    },
+    /// From a file server: a new identity, for the old one expires.
+    MfsIdentity,
+
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
     ToCome,
@@ -325,6 +355,9 @@ pub enum Answer {
     Identity {
         identity: armento_link::Identity,
     },
+    Mfs(MfsInfo),
+    MfsRoute(MfsRoute),
+    MfsPlaces(MfsPlaces),
 }
 
 /// The changes of `armento farm trust`; a setting that is `None` stays.
@@ -345,8 +378,8 @@ pub struct TrustChange {
     pub dry_run: bool,
 }
 
-/// The changes of `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel` and `bring`; a switch that
-/// is `None` stays.
+/// The changes of `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring` and of
+/// `armento mfs on` and `off`; a switch that is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SwitchChange {
@@ -360,6 +393,8 @@ pub struct SwitchChange {
     pub stay: Option<bool>,
     /// Send this node's load to no node, move no process.
     pub quiet: Option<bool>,
+    /// `armento mfs on` and `off`: MFS is mounted here, and files of this node are served.
+    pub mfs: Option<bool>,
     /// Guests leave, once.
     pub expel: bool,
     /// This home's processes come home, once.
@@ -387,6 +422,8 @@ pub struct SwitchInfo {
     pub block: bool,
     pub stay: bool,
     pub quiet: bool,
+    #[serde(default)]
+    pub mfs: bool,
     /// Guests are being sent away.
     pub expels: bool,
     /// `owner_first` is set …
@@ -397,7 +434,7 @@ pub struct SwitchInfo {
     pub owner: bool,
     /// This home's processes that were ordered to come home and have not arrived yet.
     pub brings: u64,
-    /// Which of `block`, `stay`, `quiet` were changed by command and override the configuration.
+    /// Which of `block`, `stay`, `quiet`, `mfs` were changed by command and override the configuration.
     pub changed: Vec<String>,
     /// Processes of this home that are elsewhere.
     pub away: u64,
@@ -599,6 +636,8 @@ pub enum Report {
     },
     /// A fresh program has arrived at its start node, or starts here.
     Placed { pid: Pid },
+    /// The body of this process called execve(2) on this node, and not at home, or is at home for the first time since.
+    Execed { pid: Pid, node: NodeName },
     /// From a host.
     Guests { guests: Vec<GuestInfo> },
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
@@ -671,6 +710,9 @@ pub struct ProcInfo {
     pub portable: bool,
     /// Age of the process, milliseconds.
     pub age_ms: u64,
+    /// The node on which its body called execve(2) last; `None`: home, or unknown.
+    #[serde(default)]
+    pub last_exec: Option<NodeName>,
 }
 
 /// One guest, from its host.
@@ -733,47 +775,4 @@ impl NodeInfo {
             state => state,
         }
     }
-}
-
-/// The line of JSON that a daemon writes to a new host's standard input. The host answers with one line [`HostUp`] on
-/// its standard output, then closes it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct HostStart {
-    pub node: NodeName,
-    pub home: NodeName,
-    pub tree: TreeId,
-    /// The user at home.
-    pub uid: u32,
-    /// The user that the host becomes on this machine.
-    pub guest_uid: u32,
-    /// Address to listen on, port 0.
-    pub listen: String,
-    pub identity: armento_link::Identity,
-    /// The keeper of this tree. Hosts of this tree and user on any node of the farm are admitted, too: a node can join
-    /// while this host lives.
-    pub expect: armento_link::Badge,
-    /// Where copies of this user's files at home are shared with the user's other trees here.
-    pub files: Option<std::path::PathBuf>,
-    pub mem_max_kib: Option<u64>,
-    /// Most processes and threads, where the host has a user of its own.
-    #[serde(default)]
-    pub procs_max: u64,
-    /// A tree without messages from its home for this long is frozen, milliseconds.
-    pub freeze_ms: u64,
-    /// … and ended, milliseconds.
-    pub dead_ms: u64,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct HostUp {
-    pub port: u16,
-    pub host: Pid,
-}
-
-/// A host's first message: that it listens, or why no guest can live here.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum HostSaid {
-    Up(HostUp),
-    Unable { stay: Stay, detail: String },
 }

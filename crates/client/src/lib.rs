@@ -7,7 +7,9 @@
 
 mod again;
 pub mod api;
+mod host;
 mod line;
+mod mfs;
 mod session;
 mod sys;
 pub mod version;

@@ -267,6 +267,9 @@ fn devices(root: &Path) -> Result<()> {
 
 /// Settings of a lab's daemons: guests of root are accepted, since all nodes are one machine.
 const CONFIG: &str = "allow_root = true\n";
+/// Where MFS is mounted in a node, if the machine has FUSE.
+const MFS: &str = "/mfs";
+const FUSE: &str = "/dev/fuse";
 
 /// /etc/hosts has all nodes, /etc/hostname this one, and the daemon's settings mark it as part of a lab.
 fn names(plan: &Plan, me: usize, root: &Path) -> Result<()> {
@@ -279,7 +282,7 @@ fn names(plan: &Plan, me: usize, root: &Path) -> Result<()> {
         ("etc/hostname", format!("{}\n", plan.nodes[me].name)),
         (
             "etc/armento/config.toml",
-            format!("{CONFIG}{}", plan.config),
+            config(&plan.config, Path::new(FUSE).exists()),
         ),
     ] {
         let at = root.join(file);
@@ -288,6 +291,16 @@ fn names(plan: &Plan, me: usize, root: &Path) -> Result<()> {
         fs::write(&at, text).with_context(|| format!("cannot write /{file}"))?;
     }
     Ok(())
+}
+
+/// `more`: further settings, which may say otherwise.
+fn config(more: &str, fuse: bool) -> String {
+    let given = |l: &str| l.split('=').next().is_some_and(|key| key.trim() == "mfs");
+    let mfs = match fuse && !more.lines().any(given) {
+        true => format!("mfs = \"{MFS}\"\n"),
+        false => String::new(),
+    };
+    format!("{CONFIG}{mfs}{more}")
 }
 
 /// Puts `armento` into every node's PATH, wherever the machine has it (perhaps in its own /tmp).
@@ -327,6 +340,14 @@ mod tests {
                 ("/srv".into(), "tmpfs".to_owned())
             ]
         );
+    }
+
+    #[test]
+    fn mfs_is_on_where_it_can_be() {
+        assert_eq!(config("", true), "allow_root = true\nmfs = \"/mfs\"\n");
+        assert_eq!(config("", false), "allow_root = true\n");
+        let given = "dead_ms = 9000\nmfs = false\n";
+        assert_eq!(config(given, true), format!("allow_root = true\n{given}"));
     }
 
     #[test]

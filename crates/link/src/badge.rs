@@ -17,11 +17,12 @@ impl Role {
             Role::Daemon => "r-daemon",
             Role::Keeper => "r-keeper",
             Role::Host => "r-host",
+            Role::Files => "r-files",
         }
     }
 
     fn from_label(label: &str) -> Option<Role> {
-        [Role::Daemon, Role::Keeper, Role::Host]
+        [Role::Daemon, Role::Keeper, Role::Host, Role::Files]
             .into_iter()
             .find(|r| r.label() == label)
     }
@@ -34,6 +35,15 @@ impl Badge {
             node: node.clone(),
             tree: None,
             role: Role::Daemon,
+        }
+    }
+
+    /// The badge of either end of a stream of files of user `uid`.
+    pub fn files(node: &NodeName, uid: u32) -> Badge {
+        Badge {
+            node: node.clone(),
+            tree: Some((TreeId(0), uid)),
+            role: Role::Files,
         }
     }
 
@@ -93,6 +103,10 @@ mod tests {
                 role: Role::Host,
             },
             "r-host.t-00000000000000ab.u-1000.n1.armento",
+        );
+        check(
+            Badge::files(&node, 1000),
+            "r-files.t-0000000000000000.u-1000.n1.armento",
         );
     }
 

@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Badge {
     pub node: NodeName,
-    /// `None` for a daemon; for keepers and hosts their tree and the user at home.
+    /// `None` for a daemon; for keepers and hosts their tree and the user at home; for streams of files tree 0 and the user
+    /// at the node with the mount.
     pub tree: Option<(TreeId, u32)>,
     pub role: Role,
 }
@@ -29,6 +30,8 @@ pub enum Role {
     Daemon,
     Keeper,
     Host,
+    /// Either end of a stream of files (`crates/mfs`): the mount for a user, or the user's file server.
+    Files,
 }
 
 /// Keys for one side of a link, or the decision to use none.

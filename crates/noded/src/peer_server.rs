@@ -5,6 +5,7 @@
 use crate::clock::realtime_ns;
 use crate::error::refusal;
 use crate::membership::{admit_node, apply_statement, remaining};
+use crate::mfs::serve_files;
 use crate::peer::{CallError, PeerAnswer, PeerAsk, Question, Replied, Reply, set_timeouts};
 use crate::revocation::Statement;
 use crate::state::Node;
@@ -170,6 +171,10 @@ fn answer(
             Ok(PeerAnswer::Ps {
                 procs: node.lock().procs(uid),
             })
+        }
+        PeerAsk::Files { uid, name } => {
+            let addr = serve_files(node, &who.node, uid, &name)?;
+            Ok(PeerAnswer::Files { addr })
         }
         PeerAsk::Said(said) => {
             apply_statement(node, &said)?;

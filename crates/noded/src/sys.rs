@@ -165,6 +165,52 @@ pub fn name_of(uid: u32) -> Option<String> {
     (parts.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
 }
 
+/// A user of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub gid: u32,
+    /// All groups, that one among them.
+    pub groups: Vec<u32>,
+}
+
+/// A user by its number; `None` also when that cannot be found out now.
+pub fn user_of(uid: u32) -> Option<User> {
+    let getent = |database: &str, key: &str| {
+        let mut ask = std::process::Command::new("getent");
+        let said = ask.args([database, "--", key]).output().ok()?;
+        String::from_utf8(said.stdout).ok()
+    };
+    let line = getent("passwd", &uid.to_string())?;
+    let mut parts = line.split(':');
+    let name = parts.next()?.to_owned();
+    // A name of digits is no number.
+    if parts.nth(1)?.parse() != Ok(uid) {
+        return None;
+    }
+    let gid: u32 = parts.next()?.parse().ok()?;
+    // name gid gid …, without the first of its groups.
+    let more = getent("initgroups", &name)?;
+    let more = more.split_whitespace().skip(1).map(str::parse);
+    let mut groups = vec![gid];
+    for group in more {
+        let group = group.ok()?;
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    Some(User { name, gid, groups })
+}
+
+/// Asks a process to end.
+/// Before: the caller has made sure that `pid` is the one it means.
+pub fn terminate(pid: i32) {
+    if pid > 1 {
+        // SAFETY: no memory involved; one process, not a group.
+        unsafe { libc::kill(pid, libc::SIGTERM) };
+    }
+}
+
 /// Kills a process.
 /// Before: the caller has made sure that `pid` is the one it means.
 pub fn kill(pid: i32) {
@@ -186,6 +232,14 @@ mod tests {
         for nobody in ["no such user", "0", "", "--help", "root:x"] {
             assert_eq!(uid_of(nobody), None, "{nobody}");
         }
+    }
+
+    #[test]
+    fn users_have_groups() {
+        let root = user_of(0).expect("root");
+        assert_eq!((root.name.as_str(), root.gid), ("root", 0));
+        assert!(root.groups.starts_with(&[0]));
+        assert_eq!(user_of(4_000_000_000), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["gossip"],
     &["balance"],
     &["tracee", "sense", "link"],
-    &["client"],
+    &["client", "mfs"],
     &["migrate"],
     &["keeper", "host"],
     &["noded"],

@@ -52,6 +52,7 @@ pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
             frozen: p.link().zip(lost).is_some_and(|(l, t)| l.freezes(t)),
             portable: t.keep.is_portable(p.pid),
             age_ms: p.age().as_millis() as u64,
+            last_exec: p.usage.last_exec.clone(),
         });
     }
     t.unseen = all.is_empty();

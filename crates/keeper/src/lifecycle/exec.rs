@@ -4,6 +4,7 @@
 
 use crate::sharing::settle_later;
 use crate::state::{Process, Tree};
+use armento_client::api::Report;
 use armento_model::{HomePid, Tid};
 use armento_tracee::trace;
 use armento_wire::talk::ToHost;
@@ -33,6 +34,13 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
         });
         p.usage.used_at(&l.node, t.keep.cpu.away(pid));
     }
+    let at = p.link().map(|l| l.node.clone());
+    if at.is_some() || p.usage.last_exec.is_some() {
+        // The new program may ask at once.
+        let node = at.clone().unwrap_or_else(|| t.keep.settings.node.clone());
+        t.keep.daemon.report(Report::Execed { pid, node });
+    }
+    p.usage.last_exec = at;
     let first = p.is_before_exec();
     if let Some(ran) = p.usage.program_ended() {
         t.keep.ran.push(ran);

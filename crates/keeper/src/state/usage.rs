@@ -15,6 +15,8 @@ pub struct UsageSummary {
     pub pid: Pid,
     pub ppid: Pid,
     pub command: String,
+    /// The node on which its body called execve(2) last; `None`: home, or not since it is known.
+    pub last_exec: Option<NodeName>,
     pub rss_kib: u64,
     pub threads: u32,
     pub busy_percent: u8,
@@ -37,6 +39,7 @@ impl UsageSummary {
             pid,
             ppid: 0,
             command: status::command(pid),
+            last_exec: None,
             rss_kib: 0,
             threads: 1,
             busy_percent: 0,

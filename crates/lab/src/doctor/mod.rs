@@ -7,6 +7,7 @@ mod check;
 mod clock;
 mod engine;
 mod machine;
+mod mfs;
 mod stage;
 mod sys;
 mod walls;
@@ -52,6 +53,7 @@ pub fn examine(lab: bool) -> (Tier, Vec<Check>) {
         checks.extend(stage::checks());
     }
     checks.extend(machine::checks());
+    checks.push(mfs::check());
     checks.extend(walls::checks(daemon_owner));
     (tier, checks)
 }

@@ -3,9 +3,11 @@
 //! It changes nothing and knows nothing of the farm. Start at `settings.rs`.
 
 mod guest_users;
+mod mfs;
 mod rules;
 mod settings;
 
 pub use guest_users::{Limits, limits};
+pub use mfs::exports;
 pub use rules::Rules;
 pub use settings::{Config, Wire};

@@ -1,6 +1,7 @@
 //! Settings: a TOML file, then the environment.
 
 use super::guest_users::{self, GuestUsers, WEIGHT_MAX, WEIGHT_MIN};
+use super::mfs::{self, Mfs, MfsExport};
 use super::rules::Rules;
 use crate::error::FarmError;
 use armento_balance::Policy;
@@ -82,6 +83,10 @@ pub struct Config {
     pub guest_procs_max: u64,
     /// Limits of all processes that one user of another home has here.
     pub guest_users: Vec<GuestUsers>,
+    /// Where MFS is mounted, and with that whether files of this node are served.
+    pub mfs: Mfs,
+    /// What is served: all files if none is given.
+    pub mfs_export: Vec<MfsExport>,
 }
 
 impl Default for Config {
@@ -114,6 +119,8 @@ impl Default for Config {
             guest_cpu_weight: None,
             guest_procs_max: GUEST_PROCS,
             guest_users: Vec::new(),
+            mfs: Mfs::default(),
+            mfs_export: Vec::new(),
         }
     }
 }
@@ -176,6 +183,7 @@ impl Config {
         if self.guest_procs_max < GUEST_PROCS_MIN {
             return Err(format!("guest_procs_max is {GUEST_PROCS_MIN} or more"));
         }
+        mfs::check(&self.mfs, &self.mfs_export)?;
         guest_users::check(&self.guest_users)
     }
 

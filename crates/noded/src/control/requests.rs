@@ -8,6 +8,7 @@ use super::hello::{host, identity, keep};
 use super::processes::{everywhere, seen_by};
 use crate::error::{FarmError, Result, refusal};
 use crate::membership::{leave_farm, remove_node};
+use crate::mfs;
 use crate::policy::{change_trust, reload, switch};
 use crate::state::{Asker, Node, may};
 use crate::sys::euid;
@@ -80,6 +81,24 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             return None;
         }
         Ask::AllowKeeper { keeper } => allow_keeper(node, client.uid, client.peer(), *keeper),
+        Ask::MfsSelect { pid, node: to } => mfs::select(node, client.uid, *pid, to.clone()),
+        Ask::MfsIdentity => mfs::new_identity(node, client.peer()),
+        Ask::MfsRoute { .. } | Ask::MfsPlaces { .. } | Ask::MfsMade { .. }
+            if !node.mfs.is_mount(client.peer()) =>
+        {
+            let who = "only the mount process asks this";
+            Err(refusal(
+                "not-trusted",
+                who,
+                "armento mfs stat shows the mount",
+            ))
+        }
+        Ask::MfsPlaces { pid } => Ok(Answer::MfsPlaces(mfs::places(node, *pid))),
+        Ask::MfsMade { pid, node: on } => {
+            mfs::made(node, *pid, on.clone());
+            Ok(Answer::Done)
+        }
+        Ask::MfsRoute { .. } | Ask::Mfs => return None,
         Ask::Place { .. } | Ask::Route { .. } | Ask::LetTrace { .. } | Ask::ToCome => return None,
     })
 }
@@ -113,6 +132,13 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
                 return Err(refusal("not-trusted", who, "use sudo"));
             }
             leave_farm(&asker.node).await
+        }
+        Ask::MfsRoute { node, uid } => mfs::route(&asker.node, node, uid).await,
+        Ask::Mfs => {
+            let (node, uid) = (asker.node.clone(), asker.uid);
+            let told = tokio::task::spawn_blocking(move || mfs::stat(&node, uid)).await;
+            let failed = |e: tokio::task::JoinError| refusal("failed", e.to_string(), "ask again");
+            told.map(Answer::Mfs).map_err(failed)
         }
         Ask::Remove { node, now } => remove_node(asker, node, now).await,
         _ => Err(refusal(

@@ -8,6 +8,7 @@ use crate::control;
 use crate::error::FarmError;
 use crate::gossip::Gossip;
 use crate::membership::listen_refused;
+use crate::mfs;
 use crate::peer_server;
 use crate::policy::{order_moves_when_freed, reload};
 use crate::state::Node;
@@ -197,6 +198,7 @@ async fn serve(parts: Parts, signals: bool) {
     tokio::spawn(control::serve(node.clone(), control));
     tokio::spawn(order_moves_when_freed(node.clone()));
     tokio::spawn(renew(node.clone()));
+    tokio::spawn(mfs::supervise(node.clone()));
     if signals {
         tokio::spawn(follow_signals(node.clone()));
     }

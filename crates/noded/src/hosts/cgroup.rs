@@ -16,7 +16,7 @@ use super::cgroup_files::{join, make};
 use super::limits::files;
 use super::record::{Record, stem};
 use crate::config::Limits;
-use crate::systemd::scope_base;
+use crate::systemd::{scope_again, scope_base};
 use armento_sense::Controller;
 use std::fs;
 use std::io;
@@ -154,7 +154,37 @@ fn name_of_user(record: &Record) -> String {
     format!("{PREFIX}{}-{}", record.home, record.uid)
 }
 
+/// Takes a process that is no host, and that the daemon's end must not end, into a group of its own in the guests' scope,
+/// where there is one.
+pub fn apart(name: &str, pid: i32) {
+    let Some(base) = scope_base() else { return };
+    if let Err(why) = scope_again() {
+        tracing::warn!("the guests' scope cannot be had: {why}");
+    }
+    let dir = base.join(name_apart(name, pid));
+    let made = match fs::create_dir(&dir) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+        _ => join(&dir, pid),
+    };
+    if let Err(e) = made {
+        tracing::warn!(
+            "{}: {e}; process {pid} ends with the service",
+            dir.display()
+        );
+    }
+}
+
+fn name_apart(name: &str, pid: i32) -> String {
+    format!("{PREFIX}{name}-{pid}")
+}
+
 impl Cgroups {
+    /// That of a process that [`apart`] took.
+    pub fn apart(name: &str, pid: i32) -> Cgroups {
+        let dir = scope_base().map(|base| base.join(name_apart(name, pid)));
+        Cgroups(dir.into_iter().collect())
+    }
+
     /// That of a host which an earlier daemon started.
     pub fn of(record: &Record) -> Cgroups {
         let dirs = CONTROLLERS.into_iter().flat_map(everywhere);

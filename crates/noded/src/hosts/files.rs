@@ -48,9 +48,11 @@ pub fn open_log(path: &Path) -> std::io::Result<File> {
         .open(path)
 }
 
-/// Empties logs that have grown too long. Hosts append, so they go on at the beginning.
+/// Empties logs that have grown too long. Hosts, file servers and the mount append, so they go on at the beginning.
 pub fn trim_logs(state: &StateDir) -> Result<(), FarmError> {
-    for file in fs::read_dir(records(state)).into_iter().flatten().flatten() {
+    let dirs = [records(state), state.path().join("mfs")];
+    let files = dirs.iter().flat_map(fs::read_dir).flatten().flatten();
+    for file in files {
         if file.metadata().is_ok_and(|m| m.len() > LOG_MAX) {
             OpenOptions::new()
                 .write(true)

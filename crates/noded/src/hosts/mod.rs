@@ -11,7 +11,7 @@ mod limits;
 mod record;
 mod table;
 
-pub use cgroup::{Cgroups, clear as clear_cgroups, limit, weigh};
+pub use cgroup::{Cgroups, apart, clear as clear_cgroups, limit, weigh};
 pub use entry::Stage;
 pub use expel::Whom;
 pub use files::{clean_up, erase, kill, open_log, shared_files, trim_logs};

@@ -4,16 +4,21 @@ use crate::line_sender::LineSender;
 use armento_balance::{Counts, Seen};
 use armento_client::api::{CpuSet, KeeperHello, ProcInfo};
 use armento_model::{NodeName, Pid};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A keeper that has not asked for a place so long after its hello will not.
 const BEGINS_MAX: Duration = Duration::from_secs(5);
+/// Programs between their exec and the next report.
+const EXECS_MAX: usize = 1024;
 
 pub struct Keeper {
     pub session: u64,
     pub hello: KeeperHello,
     pub out: LineSender,
     pub procs: Vec<ProcInfo>,
+    /// Where programs called execve(2) that were not reported since.
+    execs: BTreeMap<Pid, NodeName>,
     /// When it said hello.
     pub since: Instant,
     /// Its first program was given a place.
@@ -23,6 +28,20 @@ pub struct Keeper {
 }
 
 impl Keeper {
+    /// `procs`: of its session before.
+    pub fn new(session: u64, out: LineSender, hello: KeeperHello, procs: Vec<ProcInfo>) -> Keeper {
+        Keeper {
+            session,
+            out,
+            procs,
+            execs: BTreeMap::new(),
+            since: Instant::now(),
+            placed: hello.was_there(),
+            closed: (!hello.was_there()).then(Vec::new),
+            hello,
+        }
+    }
+
     /// Its processes move only when a person asks for it.
     pub fn locked(&self) -> bool {
         self.hello.stay || self.hello.storm || self.hello.pinned.is_some()
@@ -36,6 +55,27 @@ impl Keeper {
 
     pub fn holds(&self, pid: Pid) -> Option<&ProcInfo> {
         self.procs.iter().find(|p| p.pid == pid)
+    }
+
+    /// A process called execve(2) there.
+    pub fn execed(&mut self, pid: Pid, node: NodeName) {
+        if self.execs.len() >= EXECS_MAX {
+            self.execs.pop_first();
+        }
+        self.execs.insert(pid, node);
+    }
+
+    /// Processes were reported, with where they called it.
+    pub fn know_execs(&mut self) {
+        let procs = &self.procs;
+        self.execs
+            .retain(|pid, _| procs.iter().all(|p| p.pid != *pid));
+    }
+
+    /// Where `pid` called execve(2) last; `None`: home, or unknown.
+    pub fn last_exec(&self, pid: Pid) -> Option<&NodeName> {
+        let reported = || self.holds(pid)?.last_exec.as_ref();
+        self.execs.get(&pid).or_else(reported)
     }
 
     /// It has said hello and will ask for a place.

@@ -97,6 +97,12 @@ impl KeeperTable {
             // Of another keeper's process.
             Report::CameHome { .. } => {}
             Report::Placed { pid } => self.decisions.began(pid),
+            Report::Execed { pid, node } => {
+                let keeper = self.by_tree.values_mut().find(|k| k.session == session);
+                if let Some(keeper) = keeper {
+                    keeper.execed(pid, node);
+                }
+            }
             Report::Guests { .. } | Report::ToCome => {}
         }
         false
@@ -146,6 +152,7 @@ impl KeeperTable {
         let fewer = procs.len() < keeper.procs.len();
         let (root, tree) = (own.root, own.tree);
         let before = std::mem::replace(&mut keeper.procs, procs);
+        keeper.know_execs();
         for pid in before.iter().map(|p| p.pid).chain([root]) {
             if self.holders.get(&pid) == Some(&tree) {
                 self.holders.remove(&pid);

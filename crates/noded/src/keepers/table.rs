@@ -9,7 +9,6 @@ use armento_client::api::{Answer, Body, KeeperHello, Order, Outcome, ProcInfo, R
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid, TreeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Instant;
 use tokio::sync::oneshot;
 
 /// Orders without an end; the oldest is forgotten.
@@ -38,15 +37,8 @@ impl KeeperTable {
     /// A keeper says hello; one of the same tree that was there before has lost its session.
     pub fn said_hello(&mut self, session: u64, hello: KeeperHello, out: LineSender) {
         let before = self.by_tree.remove(&hello.tree);
-        let keeper = Keeper {
-            session,
-            out,
-            procs: before.map(|k| k.procs).unwrap_or_default(),
-            since: Instant::now(),
-            placed: hello.was_there(),
-            closed: (!hello.was_there()).then(Vec::new),
-            hello,
-        };
+        let procs = before.map(|k| k.procs).unwrap_or_default();
+        let keeper = Keeper::new(session, out, hello, procs);
         self.holders.insert(keeper.hello.root, keeper.hello.tree);
         self.by_tree.insert(keeper.hello.tree, keeper);
         self.dirty = true;

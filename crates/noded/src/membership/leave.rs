@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::error::{FarmError, refusal};
 use crate::hosts::HELLO_MAX;
+use crate::mfs;
 use crate::peer::{self, PeerAsk};
 use crate::state::Node;
 use crate::state_dir::{Member, StateDir};
@@ -43,6 +44,7 @@ pub async fn leave_farm(node: &Arc<Node>) -> Result<Answer, Refusal> {
             core.members.iter().map(|m| m.known.clone()).collect()
         };
         notify_members(&blocking.identity(), &blocking.farm.node, &members);
+        mfs::end(&blocking);
         blocking.state.forget()
     });
     let failed = |e: String| {
@@ -126,6 +128,7 @@ pub fn leave_without_daemon(config: &Config) -> Result<NodeName, FarmError> {
         .sign_short(&Badge::daemon(&farm.node), Duration::ZERO)
         .map_err(FarmError::Keys)?;
     notify_members(&me, &farm.node, &dir.roster()?);
+    mfs::end_without_daemon(&dir);
     dir.forget()?;
     Ok(farm.node)
 }

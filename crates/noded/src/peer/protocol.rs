@@ -33,6 +33,8 @@ pub enum PeerAsk {
         #[serde(default)]
         name: Option<String>,
     },
+    /// A file server (MFS) for that user of the asking node, called `name` there.
+    Files { uid: u32, name: String },
     /// The asker leaves the farm for good.
     Left,
     /// A statement of the farm; any member passes it on.
@@ -98,6 +100,10 @@ pub enum PeerAnswer {
     },
     News {
         said: Option<Signed>,
+    },
+    /// Where it listens.
+    Files {
+        addr: SocketAddr,
     },
     /// Number of processes that have not moved yet.
     Left {

@@ -23,6 +23,7 @@ pub fn switch(node: &Node, change: Option<&SwitchChange>) -> Result<SwitchInfo, 
         }
         fresh.changed_now();
         core.switches = fresh;
+        node.mfs.may_have_changed();
     }
     enforce_settings(node);
     Ok(info(node))

@@ -3,7 +3,7 @@
 use super::enforce::{astray, enforce_settings};
 use crate::config::{Config, Rules};
 use crate::error::{FarmError, refusal};
-use crate::state::{Changes, Node, Trust};
+use crate::state::{Changes, Node, Trust, kill_server};
 use armento_client::api::{Refusal, TrustChange, TrustInfo};
 use std::sync::{Arc, PoisonError};
 
@@ -21,8 +21,17 @@ pub fn reload(node: &Node) -> Result<TrustInfo, FarmError> {
             .map_or("trust".into(), |f| f.display().to_string()),
         why,
     })?;
-    *node.given.lock().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
+    {
+        let mut given = node.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = given.mfs_export == fresh.mfs_export && given.mfs == fresh.mfs;
+        *given = fresh.clone();
+        if !same {
+            // Their mounts connect again, to others.
+            node.mfs.servers().all().for_each(kill_server);
+        }
+    }
     node.lock().switches.follow(&fresh);
+    node.mfs.may_have_changed();
     holds(node, trust);
     Ok(trust_info(node, &fresh, &changes))
 }

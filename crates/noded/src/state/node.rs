@@ -6,6 +6,7 @@
 use super::core::Core;
 use super::credentials::Credentials;
 use super::members::Members;
+use super::mfs::Mfs;
 use super::revoked::Revoked;
 use super::switches::Switches;
 use super::trust::{Changes, Trust};
@@ -56,6 +57,7 @@ pub struct Node {
     /// One join, one roster written at a time.
     pub joining: Mutex<()>,
     roster: Mutex<()>,
+    pub mfs: Mfs,
     /// True: the daemon ends.
     pub stop: watch::Sender<bool>,
 }
@@ -80,6 +82,7 @@ impl Node {
         };
         let trust = Trust::new(&config, &Changes::read(&state)?).map_err(bad)?;
         let roster = state.roster()?;
+        let mfs = Mfs::recover(&state);
         let me = farm.node.clone();
         let core = Core {
             members: Members::new(me.clone(), roster),
@@ -134,6 +137,7 @@ impl Node {
             hosts_changed: Condvar::new(),
             joining: Mutex::new(()),
             roster: Mutex::new(()),
+            mfs,
             connections: Connections::default(),
             stop: watch::Sender::new(false),
         })

@@ -29,6 +29,7 @@ struct Changes {
     block: Option<bool>,
     stay: Option<bool>,
     quiet: Option<bool>,
+    mfs: Option<bool>,
     drain: bool,
     stopped: bool,
 }
@@ -40,6 +41,7 @@ pub struct Switches {
     block: bool,
     stay: bool,
     quiet: bool,
+    mfs: bool,
     pub owner: Owner,
     /// Guests are being sent away, since then.
     expels: Option<Instant>,
@@ -67,6 +69,7 @@ impl Switches {
         self.block = self.changes.block.unwrap_or(given.block);
         self.stay = self.changes.stay.unwrap_or(given.stay);
         self.quiet = self.changes.quiet.unwrap_or(given.quiet);
+        self.mfs = self.changes.mfs.unwrap_or(given.mfs.is_on());
         let idle = Duration::from_millis(given.owner_idle_ms);
         self.owner.follow(given.owner_first.then_some(idle));
     }
@@ -111,6 +114,11 @@ impl Switches {
         self.quiet || self.stopped()
     }
 
+    /// MFS is mounted here, and files of this node are served.
+    pub fn mfs(&self) -> bool {
+        self.mfs && self.ending.is_none()
+    }
+
     /// Which command brings `pid`, a process of this home, home.
     pub fn brings(&self, pid: Pid) -> Option<&'static str> {
         match self {
@@ -128,6 +136,7 @@ impl Switches {
         c.block = of(change.block, c.block, given.block);
         c.stay = of(change.stay, c.stay, given.stay);
         c.quiet = of(change.quiet, c.quiet, given.quiet);
+        c.mfs = of(change.mfs, c.mfs, given.mfs.is_on());
         c.drain = change.drain.unwrap_or(c.drain);
         c.stopped = change.stop.unwrap_or(c.stopped);
         self.ending = change.ending.or(self.ending);
@@ -166,6 +175,7 @@ impl Switches {
             ("block", self.changes.block.is_some()),
             ("stay", self.changes.stay.is_some()),
             ("quiet", self.changes.quiet.is_some()),
+            ("mfs", self.changes.mfs.is_some()),
         ];
         let changed = named.iter().filter(|(_, yes)| *yes);
         SwitchInfo {
@@ -175,6 +185,7 @@ impl Switches {
             block: self.block,
             stay: self.stay,
             quiet: self.quiet,
+            mfs: self.mfs(),
             expels: self.expels.is_some(),
             owner_first: self.owner.comes_first(),
             owner: self.owner.is_here(),

@@ -10,6 +10,7 @@
 //! trust.json  what `armento farm trust` changed
 //! lock        held by the daemon; its pid
 //! hosts/      one record a running host, and its log
+//! mfs/        the same of the mount and of file servers
 //! ```
 
 use super::farm::{Farm, Member};
@@ -286,7 +287,9 @@ fn pretty<T: Serialize>(name: &str, value: &T) -> Result<Vec<u8>, FarmError> {
         path: name.into(),
         why: e.to_string(),
     };
-    let open = name.starts_with("hosts/") || matches!(name, "farm.json" | "roster.json");
+    let open = name.starts_with("hosts/")
+        || name.starts_with("mfs/")
+        || matches!(name, "farm.json" | "roster.json");
     if !(open && version::is_to_come()) {
         return serde_json::to_vec_pretty(value).map_err(bad);
     }

@@ -13,9 +13,10 @@ use std::io;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// In the state directory: the boot that the rest belongs to.
 const WRITTEN: &str = "boot.json";
-/// What belongs to one boot: copies of files, and the records and logs of hosts.
+/// What belongs to one boot: copies of files, and the records and logs of hosts and of MFS.
 const COPIES: &str = "files";
 const HOSTS: &str = "hosts";
+const MFS: &str = "mfs";
 
 /// Removes what an earlier boot left. Before: this daemon has the lock, and no host was started.
 pub fn forget_earlier(state: &StateDir) -> Result<(), FarmError> {
@@ -30,7 +31,7 @@ fn forget_unless(state: &StateDir, now: &str) -> Result<(), FarmError> {
         // A version before this one wrote none, and its hosts may be there. Each record tells when its host was started.
         Ok(None) => &[COPIES],
         // One that cannot be read was cut off with the power.
-        Ok(Some(_)) | Err(_) => &[COPIES, HOSTS],
+        Ok(Some(_)) | Err(_) => &[COPIES, HOSTS, MFS],
     };
     for name in stale {
         let dir = state.path().join(name);

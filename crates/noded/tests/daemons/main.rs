@@ -2,5 +2,6 @@
 
 mod common;
 mod farm;
+mod mfs;
 mod trust;
 mod work;

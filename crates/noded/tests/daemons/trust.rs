@@ -16,7 +16,7 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-fn change(node: &Node, send_to: Option<&[&str]>, accept_from: Option<&[&str]>) -> TrustInfo {
+pub fn change(node: &Node, send_to: Option<&[&str]>, accept_from: Option<&[&str]>) -> TrustInfo {
     let texts = |rules: &[&str]| rules.iter().map(|r| (*r).to_owned()).collect();
     let change = TrustChange {
         send_to: send_to.map(texts),
@@ -248,7 +248,7 @@ fn host_of(node: &mut Node, tree: TreeId) -> Session {
     s
 }
 
-fn addr_of(node: &Node, other: &str) -> String {
+pub fn addr_of(node: &Node, other: &str) -> String {
     let nodes = node.nodes();
     let it = nodes.iter().find(|n| n.name.as_str() == other);
     it.expect("member").addr.clone()
@@ -264,7 +264,7 @@ fn keys_of(state: &Path, node: &str) -> NodeKeys {
     }
 }
 
-fn daemon_of(node: &Node) -> Identity {
+pub fn daemon_of(node: &Node) -> Identity {
     let state = node.config.state.clone().expect("state");
     let keys = keys_of(&state, &node.name);
     let badge = Badge::daemon(&name(&node.name));

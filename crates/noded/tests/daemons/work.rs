@@ -69,6 +69,7 @@ pub fn proc(place: &str) -> ProcInfo {
         frozen: false,
         portable: false,
         age_ms: 3000,
+        last_exec: None,
     }
 }
 

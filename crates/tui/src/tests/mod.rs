@@ -78,6 +78,7 @@ pub fn proc(pid: i32, home: &str, place: &str) -> ProcInfo {
         frozen: false,
         portable: false,
         age_ms: 15_000,
+        last_exec: None,
     }
 }
 
