@@ -201,6 +201,7 @@ fn talk() -> Vec<Seed> {
             writes: 1 << 20,
             stat: vec![0; 144],
             begin: Some(Beginning {
+                directory: false,
                 bytes: b"#!/bin/sh".to_vec(),
                 end: true,
             }),

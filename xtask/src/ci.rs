@@ -16,6 +16,8 @@ use std::time::Instant;
 
 /// Modes of conformance, as `armento conform --mode` takes them.
 const MODES: &str = "native,home,away,storm,storm-call";
+/// … and with everything on files made at home.
+const MODES_ALL: &str = "native,home,away,storm,storm-call,away-forward,storm-forward";
 /// Guests at once, of conformance and of the fault campaign, on two cores: they wait more than they compute.
 const JOBS: &str = "4";
 
@@ -323,7 +325,7 @@ fn usual(long: bool) -> Conform {
         return Conform {
             words: &[
                 "--mode",
-                MODES,
+                MODES_ALL,
                 "--long",
                 "--jobs",
                 JOBS,

@@ -10,6 +10,7 @@ mod farm;
 mod files;
 mod hold;
 mod join;
+mod lease_holder;
 mod leave;
 mod log;
 mod mfs;
@@ -119,6 +120,7 @@ fn main() -> ExitCode {
         Some("host") => return code(armento_host::main()),
         Some(mfs::SERVE) => return code(mfs::serve_main()),
         Some(mfs::MOUNT) => return code(mfs::mount_main(std::env::args_os().nth(2).as_deref())),
+        Some(lease_holder::VERB) => return code(lease_holder::main()),
         Some(armento_lab::INIT) => armento_lab::init_main(),
         _ => {}
     }

@@ -44,6 +44,9 @@ pub struct Args {
     /// The program works with files and sockets of its home: it stays there as long as memory lasts
     #[arg(long, conflicts_with_all = ["on", "stay", "spread", "storm", "storm_call"])]
     io: bool,
+    /// Make each call on files at home before it is answered: no write is posted, nothing read ahead or known at the node
+    #[arg(long)]
+    forward_files: bool,
     /// Move every process of the tree to a random node every MS milliseconds
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     storm: Option<u64>,
@@ -88,6 +91,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         },
         storm,
         seed: args.seed,
+        forward_files: args.forward_files,
     };
     // Only a daemon has the nodes; without one the next step reports that.
     if let Some(node) = birth.on.as_ref().filter(|_| Session::connect().is_ok()) {

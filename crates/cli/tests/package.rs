@@ -1,7 +1,7 @@
 //! Contents of the package that can be checked without building it: settings, units, manual pages, completions.
 
 use armento_noded::Config;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -34,21 +34,37 @@ fn named<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
 #[test]
 fn packaged_settings_parse_with_each_key_enabled() {
     Config::parse(SETTINGS).expect("as installed");
-    let (mut top, mut lists) = (BTreeSet::new(), BTreeSet::new());
+    let mut top = BTreeSet::new();
+    let mut lists = BTreeMap::<String, BTreeSet<String>>::new();
     for block in SETTINGS.split("\n\n") {
         let keys: Vec<&str> = block.lines().filter_map(key).collect();
         let text = keys.join("\n");
         Config::parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
-        let list = keys.iter().any(|k| k.starts_with("[["));
-        let into = if list { &mut lists } else { &mut top };
+        let list = keys
+            .iter()
+            .find_map(|k| k.strip_prefix("[[")?.strip_suffix("]]"));
+        let into = match list {
+            Some(list) => lists.entry(list.to_owned()).or_default(),
+            None => &mut top,
+        };
         into.extend(named(keys.into_iter()));
     }
     let all: Vec<&str> = SETTINGS.lines().map(|l| key(l).unwrap_or(l)).collect();
     Config::parse(&all.join("\n")).expect("all keys at once");
-    top.insert("guest_users".into());
+    top.extend(lists.keys().cloned());
     assert_eq!(top, known("no_such_key = 1"));
-    let users = "[[guest_users]]\nusers = [\"n2\"]\nno_such_key = 1";
-    assert_eq!(lists, known(users));
+    for (list, keys) in lists {
+        let first = keys.first().expect("a list has keys");
+        let line = SETTINGS
+            .lines()
+            .filter_map(key)
+            .find(|l| l.starts_with(&format!("{first} = ")));
+        let text = format!(
+            "[[{list}]]\n{}\nno_such_key = 1",
+            line.expect("it was read")
+        );
+        assert_eq!(keys, known(&text));
+    }
 }
 
 fn output(command: &mut Command) -> Output {

@@ -235,6 +235,8 @@ pub enum Ask {
     },
     /// From a file server: a new identity, for the old one expires.
     MfsIdentity,
+    /// From a keeper: the lease holder of its user, which is started if there is none.
+    LeaseHolder,
 
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
@@ -358,6 +360,9 @@ pub enum Answer {
     Mfs(MfsInfo),
     MfsRoute(MfsRoute),
     MfsPlaces(MfsPlaces),
+    LeaseHolder {
+        socket: std::path::PathBuf,
+    },
 }
 
 /// The changes of `armento farm trust`; a setting that is `None` stays.

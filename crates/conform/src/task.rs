@@ -23,6 +23,9 @@ pub enum Mode {
     StormCall,
     /// `armento run --spread`.
     Spread,
+    /// As `Away` and `Storm`, with `--forward-files`: hosts answer no call on files.
+    AwayForward,
+    StormForward,
 }
 
 impl Mode {
@@ -34,6 +37,8 @@ impl Mode {
             Mode::Storm => "storm",
             Mode::StormCall => "storm-call",
             Mode::Spread => "spread",
+            Mode::AwayForward => "away-forward",
+            Mode::StormForward => "storm-forward",
         }
     }
 }

@@ -32,6 +32,14 @@ fn two_debian_machines_move_programs_of_an_ordinary_user() {
     let back = n2.sh("alice", &format!("armento run --on n1 {asks}"));
     assert_eq!(back, n2.sh("alice", asks));
 
+    // Files of root are read ahead for alice by leases of a process that the daemon may start.
+    let read =
+        "sh -c \"for i in 1 2 3; do cat /etc/services /etc/protocols; sleep 1; done\" | cksum";
+    let away = n1.sh("alice", &format!("armento run --on n2 {read}"));
+    assert_eq!(away, n1.sh("alice", read));
+    let log = "cd /var/lib/armento; test -e lease-holder-*.log; cat lease-holder-*.log";
+    assert_eq!(n1.sh("root", log), "", "it can do its work");
+
     // Yama 1: a child that is at home can leave.
     assert_eq!(n1.sh("root", "sysctl -n kernel.yama.ptrace_scope"), "1\n");
     let shell = Program::start(

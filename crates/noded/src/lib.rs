@@ -20,6 +20,7 @@ mod hex;
 mod hosts;
 mod joining;
 mod keepers;
+mod lease_holder;
 mod line_sender;
 mod membership;
 mod mfs;

@@ -10,7 +10,6 @@ pub mod cpu;
 pub mod cpu_demand;
 pub mod endless;
 pub mod inject;
-pub mod lease;
 pub mod maps;
 pub mod notify;
 pub mod owners;

@@ -278,12 +278,13 @@ pub struct Posted {
     pub bytes: u64,
 }
 
-/// The first bytes of a file. `end`: it has no more.
+/// The first bytes of a file, or entries of a directory as getdents(2) gives them. `end`: it has no more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Beginning {
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
     pub end: bool,
+    pub directory: bool,
 }
 
 /// Home to host.

@@ -116,9 +116,9 @@ impl Row {
                 Mode::Native => false,
                 // Its children go where the balancer places them.
                 Mode::Home | Mode::Spread => run.away.is_none(),
-                Mode::Away | Mode::Storm | Mode::StormCall if self.stays => run.away.is_none(),
-                Mode::Away => run.away != Some(true),
-                Mode::Storm | Mode::StormCall => run.moves.unwrap_or(0) == 0,
+                _ if self.stays => run.away.is_none(),
+                Mode::Away | Mode::AwayForward => run.away != Some(true),
+                Mode::Storm | Mode::StormForward | Mode::StormCall => run.moves.unwrap_or(0) == 0,
             }
     }
 

@@ -116,11 +116,14 @@ pub fn prefix(task: &Task) -> Result<Vec<String>> {
         .context("this mode needs the armento program")?;
     let armento = for_user(armento, &task.base)?;
     let mut words = vec![armento.display().to_string(), "run".into()];
+    if matches!(task.mode, Mode::AwayForward | Mode::StormForward) {
+        words.push("--forward-files".into());
+    }
     words.extend(match task.mode {
         Mode::Native => vec![],
         Mode::Home => vec!["--stay".to_string()],
-        Mode::Away => vec!["--on".into(), task.node.clone()],
-        Mode::Storm => vec![
+        Mode::Away | Mode::AwayForward => vec!["--on".into(), task.node.clone()],
+        Mode::Storm | Mode::StormForward => vec![
             "--storm".into(),
             task.storm_ms.to_string(),
             "--seed".into(),

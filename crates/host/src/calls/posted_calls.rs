@@ -5,9 +5,9 @@
 //! Their results are certain: home has said that the descriptor is of a regular file on a local file system with space to
 //! spare. Whatever the tree does next goes home behind them, on the same stream, so that no process sees a difference.
 
-use super::readahead;
+use super::readahead::{self, Opened};
 use crate::state::{
-    BodyMem, GuestThread, Host, Special, Stream, Target, WRITE_MAX, Way, posted_close,
+    BodyMem, GuestThread, Host, Listing, Special, Stream, Target, WRITE_MAX, Way, posted_close,
 };
 use crate::sync::lock;
 use armento_abi::sends;
@@ -90,10 +90,17 @@ pub fn descriptor_known(
     let (fd, now) = (about.fd, Instant::now());
     let what = (about.writes, about.device);
     lock(&thread.proc.descriptors).learn(asked.descriptors, fd, what, now);
-    if let Some(Beginning { bytes, end }) = begin {
-        let stat = Some((host.home.session.heard(), stat));
-        let s = Stream::opened(readahead::PIECE, bytes, end, stat);
-        readahead::opened(host, &thread, fd, asked.ended, s);
+    if let Some(b) = begin {
+        let stat = (host.home.session.heard(), stat);
+        let what = match b.directory {
+            true => {
+                let mut l = Listing::new(b.bytes, b.end, stat);
+                l.unchanged = readahead::unchanged(host, &l);
+                Opened::Directory(l)
+            }
+            false => Opened::File(Stream::opened(readahead::PIECE, b.bytes, b.end, Some(stat))),
+        };
+        readahead::opened(host, &thread, fd, asked.ended, what);
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::forward::send;
 use crate::state::ReadCount;
-use crate::state::{GuestThread, Host, Process, Shared, Special, Waiting, WaitingRead};
+use crate::state::{GuestThread, Host, Listing, Process, Shared, Special, Waiting, WaitingRead};
 use crate::sync::lock;
 use armento_model::HomePid;
 use armento_tracee::notify::Notice;
@@ -74,13 +74,12 @@ fn count_read(thread: &GuestThread, bytes: u64) {
 /// program can know is later. `at`: where the result goes.
 pub fn stat(host: &Host, thread: &GuestThread, n: &Notice, (fd, at): (i32, u64)) -> bool {
     let a = lock(&thread.proc.readahead);
-    let stat = a.streams.get(&fd).and_then(|s| s.stat.as_ref());
-    let Some((frame, stat)) = stat.filter(|(frame, _)| host.home.session.heard() == frame + 1)
-    else {
+    let file = a.streams.get(&fd).and_then(|s| s.stat.as_ref());
+    let stat = file.or_else(|| a.listings.get(&fd).map(|l| &l.stat));
+    let Some((frame, stat)) = stat else {
         return false;
     };
-    let fresh = !stat.is_empty() && *frame > 0 && !host.home.posts_pending();
-    if !fresh || !thread.write(at, stat) {
+    if stat.is_empty() || !is_fresh(host, *frame) || !thread.write(at, stat) {
         return false;
     }
     count_read(thread, 0);
@@ -88,16 +87,62 @@ pub fn stat(host: &Host, thread: &GuestThread, n: &Notice, (fd, at): (i32, u64))
     true
 }
 
+/// Whether home has said nothing but an open's result since the frame that brought what is known of it, and has nothing to make
+/// that was answered here.
+fn is_fresh(host: &Host, frame: u64) -> bool {
+    frame > 0 && host.home.session.heard() == frame + 1 && !host.home.posts_pending()
+}
+
+/// What the known names say of a directory, if nothing is to be made that was answered here.
+pub fn unchanged(host: &Host, l: &Listing) -> Option<u64> {
+    let known = lock(&host.names).unchanged(l.id()?);
+    known.filter(|_| !host.home.posts_pending())
+}
+
+/// getdents64 of a directory that was opened just now, as [`stat`], or whose entries have not changed since. `false`: to be
+/// forwarded, and the offset at home is right.
+pub fn list(host: &Arc<Host>, thread: &GuestThread, n: &Notice, fd: i32) -> bool {
+    let mut a = lock(&thread.proc.readahead);
+    let same = |l: &Listing| l.unchanged.is_some() && l.unchanged == unchanged(host, l);
+    let known = a
+        .listings
+        .get_mut(&fd)
+        .filter(|l| is_fresh(host, l.stat.0) || same(l));
+    // KERNEL: getdents64 takes the length as an unsigned int.
+    let room = n.args[2] as u32 as usize;
+    let next = known.and_then(|l| Some((l.next(room)?.to_vec(), l)));
+    if let Some((entries, l)) = next
+        && thread.write(n.args[1], &entries)
+    {
+        l.listed(entries.len());
+        count_read(thread, entries.len() as u64);
+        host.listener.reply(n.id, entries.len() as i64);
+        return true;
+    }
+    // The kernel writes as much as fits, and has the right error.
+    end(host, thread.pid, &mut a, Some(fd));
+    false
+}
+
 /// Whether it is a regular file that is read ahead: no terminal.
 pub fn is_open(thread: &GuestThread, fd: i32) -> bool {
     lock(&thread.proc.readahead).streams.contains_key(&fd)
 }
 
+/// What an open brought of its file.
+pub enum Opened {
+    File(Stream),
+    Directory(Listing),
+}
+
 /// A file was opened, and its first bytes have come. `ended`: what [`ReadAhead`] said when that was asked.
-pub fn opened(host: &Host, thread: &GuestThread, fd: i32, ended: u64, s: Stream) {
+pub fn opened(host: &Host, thread: &GuestThread, fd: i32, ended: u64, what: Opened) {
     let mut a = lock(&thread.proc.readahead);
-    if a.ended == ended && a.streams.len() < STREAMS_MAX {
-        a.streams.insert(fd, s);
+    if a.ended == ended && a.streams.len() + a.listings.len() < STREAMS_MAX {
+        match what {
+            Opened::File(s) => drop(a.streams.insert(fd, s)),
+            Opened::Directory(l) => drop(a.listings.insert(fd, l)),
+        }
         return;
     }
     // Another process may have its description by now.
@@ -281,20 +326,16 @@ pub fn end_readahead_of(host: &Arc<Host>, proc: &Process, pid: HomePid, fd: i32)
 /// Ends it for one descriptor, or all: home gets the position, and reads that wait are forwarded.
 pub fn end(host: &Arc<Host>, pid: HomePid, a: &mut ReadAhead, fd: Option<i32>) {
     a.ended += u64::from(fd.is_none());
-    let gone: Vec<i32> = match fd {
-        Some(fd) => a
-            .streams
-            .contains_key(&fd)
-            .then_some(fd)
-            .into_iter()
-            .collect(),
-        None => a.streams.keys().copied().collect(),
-    };
+    let known = a.streams.keys().chain(a.listings.keys()).copied();
+    let gone: Vec<i32> = known.filter(|n| fd.is_none_or(|fd| fd == *n)).collect();
     if gone.is_empty() {
         return;
     }
     let (mut list, mut waiters) = (Vec::new(), Vec::new());
     for fd in &gone {
+        if let Some(l) = a.listings.remove(fd) {
+            list.push((*fd, l.pos));
+        }
         if let Some(s) = a.streams.remove(fd) {
             if !s.new {
                 list.push((*fd, s.pos));
@@ -316,7 +357,8 @@ pub fn end(host: &Arc<Host>, pid: HomePid, a: &mut ReadAhead, fd: Option<i32>) {
 /// The descriptor is about to be closed, and its description with it: the offset does not matter any more.
 pub fn close(host: &Arc<Host>, pid: HomePid, a: &mut ReadAhead, fd: i32) {
     let idle = |s: &Stream| s.waiter.is_none();
-    if !a.streams.get(&fd).is_some_and(idle) {
+    let known = a.listings.remove(&fd).is_some() || a.streams.get(&fd).is_some_and(idle);
+    if !known {
         return end(host, pid, a, Some(fd));
     }
     a.streams.remove(&fd);
@@ -327,12 +369,16 @@ pub fn close(host: &Arc<Host>, pid: HomePid, a: &mut ReadAhead, fd: i32) {
 pub fn send_positions(shared: &Shared, proc: &Process, pid: HomePid) {
     let mut a = lock(&proc.readahead);
     let moved = a.streams.iter_mut().filter(|(_, s)| s.sent_pos != s.pos);
-    let list: Vec<(i32, u64)> = moved
+    let mut list: Vec<(i32, u64)> = moved
         .map(|(fd, s)| {
             s.sent_pos = s.pos;
             (*fd, s.pos)
         })
         .collect();
+    for (fd, l) in a.listings.iter_mut().filter(|(_, l)| l.sent_pos != l.pos) {
+        l.sent_pos = l.pos;
+        list.push((*fd, l.pos));
+    }
     if !list.is_empty() {
         shared.home.send(&ToHome::Stands {
             pid,

@@ -14,6 +14,7 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> bool {
     let fd = n.args[0] as i32;
     match i64::from(n.nr) {
         libc::SYS_read => return readahead::read(host, thread, n, fd),
+        libc::SYS_getdents64 => return readahead::list(host, thread, n, fd),
         libc::SYS_pread64 => return readahead::read_at(host, thread, n, fd),
         libc::SYS_fstat => return readahead::stat(host, thread, n, (fd, n.args[1])),
         libc::SYS_newfstatat if of_descriptor(thread, n) => {
@@ -44,16 +45,18 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice) -> bool {
             readahead::end(host, thread.pid, &mut a, Some(fd));
         }
         // It would fail with EWOULDBLOCK on home's lease, if it is of the same file.
-        libc::SYS_open if n.args[1] as i32 & libc::O_NONBLOCK != 0 => {
-            end_readahead(host, &thread.proc, thread.pid)
-        }
-        libc::SYS_openat if n.args[2] as i32 & libc::O_NONBLOCK != 0 => {
-            end_readahead(host, &thread.proc, thread.pid)
-        }
+        libc::SYS_open if hurries(n.args[1]) => end_readahead(host, &thread.proc, thread.pid),
+        libc::SYS_openat if hurries(n.args[2]) => end_readahead(host, &thread.proc, thread.pid),
         nr if HARMLESS.contains(&nr) => {}
         _ => end_readahead(host, &thread.proc, thread.pid),
     }
     false
+}
+
+/// Whether an open with these flags may fail on a lease, instead of waiting for it. opendir(3) opens with O_NONBLOCK.
+fn hurries(flags: u64) -> bool {
+    let flags = flags as i32;
+    flags & libc::O_NONBLOCK != 0 && flags & libc::O_DIRECTORY != libc::O_DIRECTORY
 }
 
 /// Commands of fcntl that neither see nor change the offset.
@@ -68,7 +71,7 @@ fn of_descriptor(thread: &GuestThread, n: &Notice) -> bool {
 }
 
 /// Calls that neither see nor change the offset or the set of descriptors that share it.
-const HARMLESS: [i64; 48] = [
+const HARMLESS: [i64; 47] = [
     libc::SYS_futex,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigtimedwait,
@@ -107,7 +110,6 @@ const HARMLESS: [i64; 48] = [
     libc::SYS_getrusage,
     libc::SYS_clock_gettime,
     libc::SYS_restart_syscall,
-    libc::SYS_getdents64,
     libc::SYS_getcwd,
     libc::SYS_unlink,
     libc::SYS_unlinkat,

@@ -20,6 +20,8 @@ pub struct Names {
     known: HashMap<Vec<u8>, Directory>,
     links: HashMap<Vec<u8>, Vec<u8>>,
     bytes: usize,
+    /// How often directories were forgotten.
+    forgotten: u64,
 }
 
 struct Directory {
@@ -109,11 +111,22 @@ impl Names {
     }
 
     pub fn forget_all(&mut self) {
-        *self = Names::default();
+        *self = Names {
+            forgotten: self.forgotten + 1,
+            ..Names::default()
+        };
+    }
+
+    /// Stays the same for a directory as long as its entries have not changed, and it is known that they have not. `None`: it
+    /// is not known.
+    pub fn unchanged(&self, id: Id) -> Option<u64> {
+        let known = self.known.values().any(|d| d.id == id);
+        known.then_some(self.forgotten)
     }
 
     /// Forgets what lies at or below this path.
     pub fn forget_below(&mut self, top: &[u8]) {
+        self.forgotten += 1;
         let below = |path: &[u8]| {
             top == b"/"
                 || path

@@ -1,9 +1,12 @@
 //! What a process reads ahead, descriptor by descriptor. `W` is a read of the guest that waits for its bytes.
 
+use super::listing::Listing;
 use std::collections::HashMap;
 
 pub struct ReadAhead<W> {
     pub streams: HashMap<i32, Stream<W>>,
+    /// Directories that were just opened.
+    pub listings: HashMap<i32, Listing>,
     pub counts: HashMap<i32, ReadCount>,
     /// How often everything was ended: what was asked before that is void.
     pub ended: u64,
@@ -13,6 +16,7 @@ impl<W> Default for ReadAhead<W> {
     fn default() -> Self {
         ReadAhead {
             streams: HashMap::new(),
+            listings: HashMap::new(),
             counts: HashMap::new(),
             ended: 0,
         }

@@ -13,7 +13,7 @@ use armento_migrate::phase::Failpoint;
 use armento_model::{HomeTid, Pid, Stay, Tid};
 use armento_tracee::region::{self, Slot};
 use armento_tracee::status::{self, ProcStatus};
-use armento_tracee::{lease, maps, spawn, sys};
+use armento_tracee::{maps, spawn, sys};
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -118,7 +118,7 @@ fn born(
     if !thread {
         let read = parent.common.signalfds.load(Ordering::Relaxed);
         p.common.signalfds.store(read, Ordering::Relaxed);
-        let shares = crate::sys::share_files(pid, parent.pid);
+        let shares = t.keep.settings.forward_files || crate::sys::share_files(pid, parent.pid);
         p.common.shares_files.store(shares, Ordering::Release);
         *lock(&p.common.mapped) = slot.end();
         lock(&p.common.limits).clone_from(&lock(&parent.common.limits));
@@ -257,7 +257,7 @@ fn look(keep: &Keep, d: &Deputy, args: [u64; 6]) -> Result<Option<FileKey>, Stay
     }
     let shared = armento_abi::maps_shared(args[3]);
     let leased = shared && !unwritable(d.pid, &f);
-    if leased && !lease::take(&f) {
+    if leased && !armento_leases::take(&f) {
         return Err(Stay::SharedMemory);
     }
     let f = Arc::new(f);

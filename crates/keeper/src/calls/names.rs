@@ -2,7 +2,7 @@
 //!
 //! From: `dispatch.rs`, `keeper/src/deputy/wait_loop.rs` (the requests). Next: `host/src/state/names.rs`.
 
-use crate::deputy::HostLink;
+use crate::deputy::{HostLink, end_wanted};
 use crate::names::{self, Directory, Learned, Request, Told};
 use crate::observers::watched_inodes;
 use crate::state::Keep;
@@ -105,7 +105,7 @@ fn walk(keep: &Keep, link: &Arc<HostLink>, r: &Request) -> Option<()> {
             at = next;
         } else {
             if r.attributes && kind.is_file() && rest.is_empty() {
-                let wanted = link.names.wanted_files(&dir, &name)?;
+                let wanted = link.names.wanted_files(&dir, &name, r.held.is_some())?;
                 let tell = |birth, list| send_attributes(link, &dir, birth, list);
                 link.names.learn_files(&dir, wanted, &unwatched, tell)?;
             }
@@ -120,18 +120,20 @@ fn walk(keep: &Keep, link: &Arc<HostLink>, r: &Request) -> Option<()> {
 
 fn send_attributes(link: &HostLink, dir: &[u8], birth: bool, list: Vec<Told>) {
     let bytes = |(name, told): Told| (ByteBuf::from(name), ByteBuf::from(told));
-    link.send_names(&ToHost::Attributes {
+    link.send_bounded(&ToHost::Attributes {
         path: dir.to_vec(),
         birth,
         list: list.into_iter().map(bytes).collect(),
     });
 }
 
-/// A process waits to write a file of which hosts know the attributes. `fd`: the descriptor of our lease, if that is known.
-pub fn end_wanted_attributes(keep: &Keep, fd: Option<RawFd>) {
+/// A process waits to write a file of which hosts know the attributes, or which they read ahead. `fd`: the descriptor of our
+/// lease, if that is known.
+pub fn end_wanted_leases(keep: &Keep, fd: Option<RawFd>) {
     for link in keep.hosts.all() {
         link.names.give_back(fd, |f| link.forget_names(f));
     }
+    end_wanted(&keep.readaheads, |_| true, |link, m| link.send_bounded(m));
 }
 
 /// Before a call that our leases would be seen by: an open for writing that does not wait for them, and a lease of the
@@ -203,7 +205,7 @@ fn learn(link: &HostLink, path: &[u8], unwatched: &impl Fn(u64) -> bool) -> Lear
             guarded: d.guarded,
             names,
         };
-        link.send_names(&m);
+        link.send_bounded(&m);
         let list = vec![(Vec::new(), own.unwrap_or_default())];
         send_attributes(link, path, d.tells_birth(), list);
     };

@@ -10,8 +10,8 @@ use crate::lifecycle::scan_children;
 use crate::state::{Keep, Tree};
 use crate::sync::lock;
 use crate::sys;
+use armento_leases::Leased;
 use armento_model::{HomePid, Pid};
-use armento_tracee::lease::{self, Leased};
 use armento_tracee::sys as tsys;
 use armento_wire::talk::{From, READAHEAD_MAX, ToHost};
 use std::fs::File;
@@ -40,6 +40,9 @@ pub fn requested(
     // Only its own host may ask.
     if keep.deputy_of(link, pid).is_none() {
         return;
+    }
+    if keep.settings.forward_files {
+        return answer(link, pid, seq, fd, None, 0);
     }
     let mut all = lock(&keep.readaheads);
     let known = all.get(&(pid, fd)).and_then(|s| s.file.clone());
@@ -216,18 +219,4 @@ fn give_back_first(link: &HostLink, file: Arc<Leased>) {
         drop(file);
         drop(read);
     });
-}
-
-/// A process wants to write what is read ahead: the host is told, and then the writer goes on. What the host serves until
-/// it hears of that was read before the write, as far as any process can tell.
-pub fn end_wanted_readahead(keep: &Keep) {
-    for ((pid, fd), s) in lock(&keep.readaheads).iter_mut() {
-        if s.file.as_ref().is_some_and(|f| lease::wanted(f)) {
-            s.link.send(&ToHost::AheadOff {
-                pid: HomePid::of_home(*pid),
-                fd: *fd,
-            });
-            s.file = None;
-        }
-    }
 }

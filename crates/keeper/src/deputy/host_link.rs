@@ -3,7 +3,7 @@
 //! From: `keeper/src/hosts/connect.rs` makes it, `keeper/src/hosts/reconnect.rs` keeps it up. Next: `wire/src/session.rs`.
 
 use super::posts::Posts;
-use super::readahead::ReadAheads;
+use super::readahead::{ReadAheads, end_wanted};
 use crate::names::{Forgotten, Names};
 use crate::sync::lock;
 use armento_client::api::Pass;
@@ -15,8 +15,9 @@ use armento_wire::call::{self, Call};
 use armento_wire::session::Session;
 use armento_wire::talk::{self, SessionId, TALK, ToHome, ToHost};
 use serde_bytes::ByteBuf;
+use std::fs::Metadata;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -68,6 +69,10 @@ pub struct HostLink {
     pub names: Names,
     /// Descriptors that hosts of the tree read ahead.
     pub readaheads: Arc<ReadAheads<HostLink>>,
+    /// How many leases had been ended by the lease holder when the host was last told which.
+    breaks: AtomicU64,
+    /// Held while it is told.
+    telling: Mutex<()>,
     pub last_heard: Mutex<Instant>,
     /// Its last usage report named no process.
     pub empty: AtomicBool,
@@ -94,6 +99,8 @@ impl HostLink {
             posts: Arc::default(),
             names: Names::default(),
             readaheads,
+            breaks: AtomicU64::new(armento_leases::breaks()),
+            telling: Mutex::default(),
             last_heard: Mutex::new(Instant::now()),
             empty: AtomicBool::new(false),
             broken: AtomicBool::new(false),
@@ -167,14 +174,39 @@ impl HostLink {
 
     /// Before a message to the host: what it says may follow from a change of names, which the host has to know first.
     fn settle_names(&self) {
+        self.settle_leases();
         self.names.settle(|f| self.forget_names(f));
+    }
+
+    /// Sends what `make` reads of a directory, if the host knows it, with its place among what is sent of names. It must not
+    /// take long.
+    pub fn send_directory(&self, m: &Metadata, make: impl FnOnce(bool) -> ToHost) {
+        self.settle_leases();
+        let send = |known| self.send_bounded(&make(known));
+        self.names.settle_and(m, |f| self.forget_names(f), send);
+    }
+
+    /// What the host knows or reads ahead under leases that the lease holder has ended, it has to forget first.
+    fn settle_leases(&self) {
+        if self.breaks.load(Ordering::SeqCst) == armento_leases::breaks() {
+            return;
+        }
+        // Other threads' messages wait until the host was told.
+        let _telling = lock(&self.telling);
+        let breaks = armento_leases::breaks();
+        if self.breaks.load(Ordering::SeqCst) != breaks {
+            self.names.give_back(None, |f| self.forget_names(f));
+            let here = |link: &HostLink| std::ptr::eq(link, self);
+            end_wanted(&self.readaheads, here, |link, m| link.send_bounded(m));
+            self.breaks.store(breaks, Ordering::SeqCst);
+        }
     }
 
     /// Under the lock of `names`, which the thread that frees space takes as well: it must not wait for space. What is sent
     /// of names is bounded by itself.
     pub fn forget_names(&self, f: Forgotten) {
         let bytes = |paths: Vec<Vec<u8>>| paths.into_iter().map(ByteBuf::from).collect();
-        self.send_names(&match f {
+        self.send_bounded(&match f {
             Forgotten::All => ToHost::ForgetAll,
             Forgotten::Some { below, files } => ToHost::ForgetNames {
                 below: bytes(below),
@@ -184,7 +216,7 @@ impl HostLink {
     }
 
     /// As [`HostLink::forget_names`].
-    pub fn send_names(&self, m: &ToHost) {
+    pub fn send_bounded(&self, m: &ToHost) {
         let _ = self.session.send_bounded(TALK, &[&talk::encode(m)]);
     }
 

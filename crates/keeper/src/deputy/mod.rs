@@ -16,7 +16,7 @@ pub(crate) use common::{Common, Limits};
 pub(crate) use host_link::{Connection, Dialled, EarlyConnection, HostLink, Message, link_lost};
 pub(crate) use limits::tell_limits;
 pub(crate) use posts::Admitted;
-pub(crate) use readahead::{ReadAhead, ReadAheads, STREAMS_MAX};
+pub(crate) use readahead::{ReadAhead, ReadAheads, STREAMS_MAX, end_wanted};
 pub(crate) use region_setup::{
     grow_region, has_slot, make_uffd, map_region, map_slot, slots_for, unmap_region,
 };

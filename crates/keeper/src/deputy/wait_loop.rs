@@ -307,21 +307,7 @@ impl Deputy {
             return;
         };
         let link = self.link();
-        let (stat, begin) = match opens && f.device.is_none() {
-            true => (
-                crate::sys::stat_bytes(&f.file),
-                readahead::begin(
-                    &link.readaheads,
-                    &link,
-                    (self.pid, fd),
-                    seq,
-                    f.file,
-                    &f.metadata,
-                ),
-            ),
-            false => (Vec::new(), None),
-        };
-        link.send(&ToHost::Descriptor {
+        let told = |stat, begin| ToHost::Descriptor {
             tid: HomeTid::of_home(self.tid),
             seq,
             fd,
@@ -329,7 +315,23 @@ impl Deputy {
             stat,
             begin,
             device: f.device,
-        });
+        };
+        if !opens || f.device.is_some() {
+            return link.send(&told(Vec::new(), None));
+        }
+        let opened = readahead::Opened {
+            all: &link.readaheads,
+            link: &link,
+            descriptor: (self.pid, fd),
+            seq,
+        };
+        let stat = || crate::sys::stat_bytes(&f.file);
+        if f.metadata.is_dir() {
+            let read = |known| told(stat(), opened.directory(&f.file, known));
+            return link.send_directory(&f.metadata, read);
+        }
+        let stat = stat();
+        link.send(&told(stat, opened.file(f.file, &f.metadata)));
     }
 
     /// A call looked a path up. True when its reply is held until its host knows what the program will probably ask for

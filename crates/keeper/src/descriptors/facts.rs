@@ -29,7 +29,7 @@ const GRANT: u64 = POSTS_MARGIN / 10;
 /// Flags of a description whose writes are on the disk when they return, or that wants aligned memory.
 const SLOW: i32 = libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT | libc::O_PATH;
 
-/// A descriptor of a regular file on a local file system, or of a device. Its close cannot fail.
+/// A descriptor of a regular file or directory on a local file system, or of a device. Its close cannot fail.
 pub struct Facts {
     /// So many bytes may be posted to it now; 0 if writes have to be waited for.
     pub writes: u64,
@@ -52,7 +52,7 @@ pub fn facts(pid: Pid, fd: i32) -> Option<Facts> {
             metadata,
         });
     }
-    if !metadata.is_file() {
+    if !metadata.is_file() && !metadata.is_dir() {
         return None;
     }
     let fs = sys::space(&file).filter(|fs| is_local(fs.magic))?;

@@ -4,7 +4,6 @@
 
 use super::exec::execed;
 use super::housekeeping::{send_back, watch_leases, watch_signalfds};
-use crate::calls::end_wanted_readahead;
 use crate::hosts::watch_hosts;
 use crate::lifecycle::{process_gone, scan_children};
 use crate::observers::{watch_counters, watch_cpu_sleepers};
@@ -59,7 +58,6 @@ impl World for Tree {
             watch_leases(self);
             watch_signalfds(self);
             watch_limits(self);
-            end_wanted_readahead(&self.keep);
             watch_cpu_sleepers(&self.keep);
         }
         if self.beat.elapsed() > BEAT {
@@ -76,7 +74,7 @@ impl World for Tree {
             return BACKLOG_PAUSE;
         }
         let home = self.procs.values().any(|p| !p.is_away());
-        if home || !lock(&self.keep.leases).is_empty() || !lock(&self.keep.readaheads).is_empty() {
+        if home || !lock(&self.keep.leases).is_empty() {
             return TURN_MAX;
         }
         TURN_CALM

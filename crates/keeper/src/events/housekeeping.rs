@@ -6,8 +6,8 @@ use crate::calls::close_mapped_files;
 use crate::state::{Process, Task, Tree, Why};
 use crate::sync::lock;
 use armento_client::api::Dest;
+use armento_leases::wanted;
 use armento_model::Stay;
-use armento_tracee::lease;
 use std::sync::atomic::Ordering;
 
 /// `--on NODE`: a process that came home for a call goes there again when its hold is over.
@@ -43,7 +43,7 @@ pub fn watch_leases(t: &mut Tree) {
     let keep = t.keep.clone();
     let mut leases = lock(&keep.leases);
     leases.retain(|(pid, _)| t.procs.get(pid).is_some_and(Process::is_away));
-    for (pid, _) in leases.iter().filter(|(_, f)| lease::wanted(f)) {
+    for (pid, _) in leases.iter().filter(|(_, f)| wanted(f)) {
         let why = "a file that it maps shared is about to change".to_owned();
         let why = Why::Call(Stay::SharedMemory, why);
         keep.move_queue.push_urgent(Task {

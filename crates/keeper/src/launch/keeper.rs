@@ -2,9 +2,8 @@
 //!
 //! From: `start.rs`. Next: `keeper/src/events/dispatch.rs`, `keeper/src/daemon.rs`, `keeper/src/moves/run.rs`.
 
+use super::leases;
 use super::options::{Birth, Storm};
-use crate::calls::{end_wanted_attributes, end_wanted_readahead};
-use crate::events::watch_leases;
 use crate::moves::{refuses_start, run_moves, run_storm};
 use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
 use crate::{daemon, sys};
@@ -12,7 +11,7 @@ use armento_client::api::KeeperHello;
 use armento_client::{AskError, Session};
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_model::{Pid, TreeId};
-use armento_tracee::{lease, spawn, status, trace, tracer_thread};
+use armento_tracee::{spawn, status, trace, tracer_thread};
 use armento_wire::session;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -110,6 +109,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         stay: b.stay,
         spread: b.spread,
         storm: b.storm.is_some(),
+        forward_files: b.forward_files,
         portable: b.portable.clone(),
         hello,
     };
@@ -165,9 +165,6 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     keep.daemon.close(Duration::from_millis(500));
 }
 
-/// Leases are looked at this often beside what their signal says.
-const LEASES_LOOK: Duration = Duration::from_secs(60);
-
 fn start_threads(
     keep: &Arc<Keep>,
     session: Session,
@@ -185,18 +182,7 @@ fn start_threads(
             spawn::start("placements", move || run_moves(&k, k.placements()))?;
         }
     }
-    let k = keep.clone();
-    spawn::start("leases", move || {
-        let broken = |fd| {
-            end_wanted_attributes(&k, fd);
-            end_wanted_readahead(&k);
-            k.tracer.post(watch_leases);
-            true
-        };
-        if let Err(e) = lease::hear(LEASES_LOOK, broken) {
-            eprintln!("writers of files that are read elsewhere may wait: {e}");
-        }
-    })?;
+    leases::start(keep)?;
     if let Some((storm, seed)) = storm {
         let k = keep.clone();
         let ms = match storm {

@@ -3,6 +3,7 @@
 //! It never moves anything. Start at `start.rs`, then `keeper.rs`.
 
 mod keeper;
+mod leases;
 mod options;
 mod start;
 

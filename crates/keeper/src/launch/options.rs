@@ -23,6 +23,8 @@ pub struct Birth {
     pub spread: bool,
     pub portable: Option<Portable>,
     pub hint: Option<Hint>,
+    /// Calls on files are made at home before they are answered.
+    pub forward_files: bool,
     pub storm: Option<Storm>,
     pub seed: Option<u64>,
 }
@@ -30,7 +32,7 @@ pub struct Birth {
 impl Birth {
     /// Whether it asks for more than to be run where there is room.
     pub fn is_special(&self) -> bool {
-        self.on.is_some() || self.stay || self.spread || self.storm.is_some()
+        self.on.is_some() || self.stay || self.spread || self.storm.is_some() || self.forward_files
     }
 }
 

@@ -79,6 +79,7 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
         hint: None,
         storm: None,
         seed: None,
+        forward_files: false,
     };
     match sys::fork_keeper()? {
         sys::Side::Keeper => {

@@ -89,6 +89,24 @@ impl Directory {
     }
 }
 
+/// What getdents(2) gives of a directory from its beginning, up to so many bytes, and whether that is all; it stands at its
+/// beginning again afterwards.
+pub fn entries(mut d: &File, most: usize) -> Option<(Vec<u8>, bool)> {
+    let (mut bytes, mut len) = (vec![0u8; most], 0);
+    let end = loop {
+        match sys::getdents(d, &mut bytes[len..]) {
+            Ok(0) => break true,
+            Ok(n) => len += n,
+            // The next entry does not fit.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) && len > 0 => break false,
+            Err(_) => return None,
+        }
+    };
+    d.rewind().ok()?;
+    bytes.truncate(len);
+    Some((bytes, end))
+}
+
 fn append(names: &mut Vec<u8>, raw: &[u8]) {
     let mut at = 0;
     while let Some(entry) = raw.get(at..).filter(|e| e.len() > NAME) {

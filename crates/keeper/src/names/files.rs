@@ -5,7 +5,8 @@
 
 use super::attributes;
 use super::sys;
-use armento_tracee::{lease, sys as tsys};
+use armento_leases::Leased;
+use armento_tracee::sys as tsys;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -24,8 +25,7 @@ pub struct Files {
 }
 
 struct Known {
-    /// With the lease; closed, it has none.
-    file: File,
+    file: Leased,
     paths: Vec<Vec<u8>>,
 }
 
@@ -50,9 +50,10 @@ impl Files {
     ) -> Option<Vec<u8>> {
         let file = sys::open_file(dir, name).ok()?;
         let m = file.metadata().ok()?;
-        if !m.is_file() || m.dev() != dev || !unwatched(m.ino()) || !lease::take(&file) {
+        if !m.is_file() || m.dev() != dev || !unwatched(m.ino()) {
             return None;
         }
+        let file = Leased::take_own(file)?;
         let reads = attributes::is_seen_read(&file)?;
         let wd = sys::watch_file(inotify, &file, reads).ok()?;
         match self.known.get_mut(&wd) {
@@ -88,7 +89,7 @@ impl Files {
     /// Takes files out that a process waits to write: by the descriptor of their lease, or all of which that is so. The
     /// leases end when what is returned is dropped.
     pub fn wanted(&mut self, inotify: &OwnedFd, fd: Option<RawFd>) -> Wanted {
-        let is = |f: &File| fd.is_none_or(|fd| fd == f.as_raw_fd()) && lease::wanted(f);
+        let is = |f: &Leased| fd.is_none_or(|fd| fd == f.as_raw_fd()) && f.is_wanted();
         self.take_if(inotify, |k| is(&k.file))
     }
 
@@ -116,7 +117,7 @@ impl Files {
 #[derive(Default)]
 pub struct Wanted {
     pub paths: Vec<Vec<u8>>,
-    files: Vec<File>,
+    files: Vec<Leased>,
 }
 
 impl Wanted {

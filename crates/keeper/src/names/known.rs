@@ -6,8 +6,9 @@ use super::requests::Requests;
 use super::sys;
 use crate::sync::lock;
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -119,6 +120,16 @@ impl Names {
         }
     }
 
+    /// As [`Names::settle`]; then `send` sends what it reads of a directory, before anything else of names is sent. It is
+    /// told whether the host knows that directory: then no program of the tree watches it.
+    pub fn settle_and(&self, m: &Metadata, tell: impl FnOnce(Forgotten), send: impl FnOnce(bool)) {
+        let mut st = lock(&self.st);
+        st.known.values().for_each(|k| k.directory.settle());
+        self.drain(&mut st, tell);
+        let id = (m.dev(), m.ino());
+        send(st.known.values().any(|k| k.directory.id == id));
+    }
+
     /// The same without waiting for changes that are being made; and what is known for long is forgotten.
     pub fn look(&self, now: Instant, tell: impl FnOnce(Forgotten)) {
         let mut st = lock(&self.st);
@@ -217,10 +228,11 @@ impl Names {
     /// Which files of a known directory the host is to be told of, since it asked for `name`: with each request more of
     /// those that follow it in the order of their names, as a reader's window grows. `None`: the directory is not known any
     /// more.
-    pub fn wanted_files(&self, path: &[u8], name: &[u8]) -> Option<Vec<Vec<u8>>> {
+    /// `scans`: its program asks for one file after the other, so that the first request here is not its first.
+    pub fn wanted_files(&self, path: &[u8], name: &[u8], scans: bool) -> Option<Vec<Vec<u8>>> {
         let mut st = lock(&self.st);
         let k = st.at(path)?;
-        k.asked += 1;
+        k.asked = (k.asked + 1).max(1 + u32::from(scans));
         let mut names = vec![name.to_vec()];
         if k.asked > 1 {
             let more = FIRST << (2 * (k.asked - 2)).min(16);
@@ -296,6 +308,8 @@ impl Names {
             tell(forgotten);
         }
         self.some.store(false, Ordering::SeqCst);
+        drop(st);
+        armento_leases::settle();
     }
 
     fn end_files(
@@ -317,6 +331,7 @@ impl Names {
         let below = Vec::new();
         tell(Forgotten::Some { below, files });
         drop(wanted);
+        armento_leases::settle();
     }
 }
 

@@ -12,6 +12,6 @@ mod requests;
 mod sys;
 
 pub(crate) use attributes::is_seen_read;
-pub(crate) use directory::{Directory, open};
+pub(crate) use directory::{Directory, entries, open};
 pub(crate) use known::{Forgotten, Learned, Names, Told};
 pub(crate) use requests::{Reply, Request};

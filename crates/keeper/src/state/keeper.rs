@@ -49,6 +49,8 @@ pub struct Settings {
     pub spread: bool,
     /// Moved about for a test: neither the daemon nor the user decides.
     pub storm: bool,
+    /// Hosts answer no call on files and names by themselves.
+    pub forward_files: bool,
     pub portable: Option<Portable>,
     pub hello: KeeperHello,
 }

@@ -6,7 +6,6 @@ use super::objects;
 use super::vdso::{self, Vdso};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
-use armento_tracee::lease;
 use armento_tracee::maps::Vma;
 use armento_tracee::pages::{Backing, Run};
 use armento_tracee::region::BASE;
@@ -201,7 +200,7 @@ fn home_file(
     let writable = file.is_none_or(|f| !files::unwritable(pid, f));
     if v.shared && (file.is_some() || !again) && writable {
         let leased = file.and_then(|f| files::readable(f).ok());
-        let Some(leased) = leased.filter(lease::take) else {
+        let Some(leased) = leased.filter(armento_leases::take) else {
             return stays(
                 Stay::SharedMemory,
                 "mapped shared from a file that may change",

@@ -7,6 +7,7 @@ use super::explain::explain;
 use super::hello::{host, identity, keep};
 use super::processes::{everywhere, seen_by};
 use crate::error::{FarmError, Result, refusal};
+use crate::lease_holder;
 use crate::membership::{leave_farm, remove_node};
 use crate::mfs;
 use crate::policy::{change_trust, reload, switch};
@@ -98,7 +99,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             mfs::made(node, *pid, on.clone());
             Ok(Answer::Done)
         }
-        Ask::MfsRoute { .. } | Ask::Mfs => return None,
+        Ask::MfsRoute { .. } | Ask::Mfs | Ask::LeaseHolder => return None,
         Ask::Place { .. } | Ask::Route { .. } | Ask::LetTrace { .. } | Ask::ToCome => return None,
     })
 }
@@ -134,6 +135,12 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             leave_farm(&asker.node).await
         }
         Ask::MfsRoute { node, uid } => mfs::route(&asker.node, node, uid).await,
+        Ask::LeaseHolder => {
+            let (node, uid) = (asker.node.clone(), asker.uid);
+            let found = tokio::task::spawn_blocking(move || lease_holder::find(&node, uid)).await;
+            let failed = |e: tokio::task::JoinError| refusal("failed", e.to_string(), "ask again");
+            found.map_err(failed)?
+        }
         Ask::Mfs => {
             let (node, uid) = (asker.node.clone(), asker.uid);
             let told = tokio::task::spawn_blocking(move || mfs::stat(&node, uid)).await;

@@ -1,13 +1,11 @@
-//! Read leases on files, and the signal that says that another process wants to write one of them.
+//! Leases of this process, and the signal that says that another process wants to write one of the files.
 //!
 //! KERNEL: fcntl(2), F_SETLEASE, F_SETSIG, F_SETOWN_EX. The process that opens the file for writing waits until the lease is
 //! given back, by closing its descriptor.
 
-mod sys;
-
+use crate::sys;
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -22,39 +20,26 @@ static HEARS: AtomicI32 = AtomicI32::new(0);
 
 /// Takes a read lease. Refused while a process has the file open for writing, or if we are not its owner.
 pub fn take(f: &File) -> bool {
-    let tid = HEARS.load(Ordering::Acquire);
+    try_take(f).is_ok()
+}
+
+/// As [`take`]; `EACCES` where we are not its owner and have no CAP_LEASE.
+pub fn try_take(f: &File) -> io::Result<()> {
+    match HEARS.load(Ordering::Acquire) {
+        0 => sys::set_lease(f, libc::F_RDLCK),
+        tid => take_for(f, tid),
+    }
+}
+
+/// The thread `hears` gets the signal when a process wants to write the file.
+fn take_for(f: &File, hears: i32) -> io::Result<()> {
     // Before it is taken: a break that is not directed would kill this process.
-    let heard =
-        tid == 0 || sys::set_io_signal(f, SIGNAL).is_ok() && sys::set_io_owner(f, tid).is_ok();
-    heard && sys::set_lease(f, libc::F_RDLCK).is_ok()
-}
-
-/// A description of a program's with a lease of ours; dropped, it has neither a lease nor an owner any more.
-pub struct Leased(File);
-
-impl Leased {
-    /// `None` also for a description that has a lease or an owner already.
-    pub fn take(theirs: File) -> Option<Leased> {
-        let plain = !sys::has_io_owner(&theirs) && sys::lease(&theirs) == libc::F_UNLCK;
-        (plain && take(&theirs)).then_some(Leased(theirs))
-    }
-}
-
-impl Deref for Leased {
-    type Target = File;
-
-    fn deref(&self) -> &File {
-        &self.0
-    }
-}
-
-impl Drop for Leased {
-    fn drop(&mut self) {
-        // KERNEL: the end of a lease clears its owner and signal (lease_modify); again, should the lease have ended before.
-        let _ = sys::set_lease(&self.0, libc::F_UNLCK);
-        let _ = sys::set_io_owner(&self.0, 0);
-        let _ = sys::set_io_signal(&self.0, 0);
-    }
+    sys::set_io_signal(f, SIGNAL)?;
+    sys::set_io_owner(f, hears)?;
+    sys::set_lease(f, libc::F_RDLCK).inspect_err(|_| {
+        let _ = sys::set_io_owner(f, 0);
+        let _ = sys::set_io_signal(f, 0);
+    })
 }
 
 /// Whether a process waits to open the file for writing.
@@ -81,20 +66,6 @@ mod tests {
     use std::fs::OpenOptions;
     use std::sync::mpsc::channel;
     use std::time::Instant;
-
-    #[test]
-    fn a_program_s_description_is_left_as_it_was() {
-        let path = std::env::temp_dir().join(format!("armento-leased-{}", std::process::id()));
-        std::fs::write(&path, "x").expect("written");
-        let f = File::open(&path).expect("opened");
-        let dup = f.try_clone().expect("duplicated");
-        let l = Leased::take(dup).expect("a lease");
-        assert!(!wanted(&f), "it is the description's");
-        drop(l);
-        assert_eq!(sys::lease(&f), libc::F_UNLCK);
-        assert!(!sys::has_io_owner(&f));
-        std::fs::remove_file(path).expect("removed");
-    }
 
     #[test]
     fn a_writer_is_heard_of_at_once() {

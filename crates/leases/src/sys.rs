@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 fn check(r: i32) -> io::Result<()> {
@@ -44,6 +45,60 @@ pub fn set_io_signal(f: &File, sig: i32) -> io::Result<()> {
     const F_SETSIG: i32 = 10;
     // SAFETY: plain numbers on a live descriptor.
     check(unsafe { libc::fcntl(f.as_raw_fd(), F_SETSIG, sig) })
+}
+
+/// KERNEL: the end of a lease clears its owner and signal (lease_modify); again, should the lease have ended before.
+pub fn end_lease(f: &File) {
+    let _ = set_lease(f, libc::F_UNLCK);
+    let _ = set_io_owner(f, 0);
+    let _ = set_io_signal(f, 0);
+}
+
+/// Whether it is open for reading only, and not by O_PATH. KERNEL: fcntl(2), F_GETFL.
+pub fn only_reads(f: &File) -> bool {
+    // SAFETY: plain numbers on a live descriptor.
+    let flags = unsafe { libc::fcntl(f.as_raw_fd(), libc::F_GETFL) };
+    flags >= 0 && flags & (libc::O_ACCMODE | libc::O_PATH) == libc::O_RDONLY
+}
+
+/// The length of what [`map_count`] maps.
+pub const PAGE: usize = 4096;
+
+/// Maps the count with which a memfd of [`PAGE`] bytes starts, until [`unmap_count`].
+pub fn map_count(page: &OwnedFd, writable: bool) -> io::Result<&'static AtomicU64> {
+    let prot = if writable {
+        libc::PROT_READ | libc::PROT_WRITE
+    } else {
+        libc::PROT_READ
+    };
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let at = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            PAGE,
+            prot,
+            libc::MAP_SHARED,
+            page.as_raw_fd(),
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a page of zeros, aligned, which is mapped as long as the reference is used; sealed, it does not shrink.
+    Ok(unsafe { &*at.cast::<AtomicU64>() })
+}
+
+/// Before: nobody uses the count any more.
+pub fn unmap_count(count: &'static AtomicU64) {
+    // SAFETY: from `map_count`, and not used after this.
+    unsafe { libc::munmap(std::ptr::from_ref(count).cast_mut().cast(), PAGE) };
+}
+
+/// The count at an address that is null or from [`map_count`].
+pub fn count(at: *const AtomicU64) -> Option<&'static AtomicU64> {
+    // SAFETY: pages that are published by their address are never unmapped.
+    unsafe { at.as_ref() }
 }
 
 /// Blocks these signals in the calling thread; the set of them.
