@@ -5,6 +5,7 @@ mod behind;
 mod blocked;
 mod demand;
 mod escape;
+mod files;
 mod groups;
 mod hundred;
 mod keepers;
@@ -323,6 +324,13 @@ fn leaving_node_returns_its_guests() {
         !farm.run("n1", "pgrep '^perl$'").status.success()
     });
     assert_eq!(farm.sh("n1", "cat /tmp/out"), native);
+}
+
+#[test]
+fn files_of_root_are_known_to_programs_of_users() {
+    if let Some(farm) = Farm::up("files", None) {
+        files::of_root_are_known_to_programs_of_users(&farm);
+    }
 }
 
 #[test]

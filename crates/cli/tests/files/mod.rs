@@ -1,12 +1,7 @@
 //! Files of home, as an away program sees them.
 
-mod lab;
-
-use lab::{Farm, until};
+use super::{Farm, USER, until};
 use serde_json::Value;
-
-/// A user without rights.
-const USER: &str = "setpriv --reuid 4242 --regid 4242 --clear-groups";
 
 /// Looks five times at 300 files, reads each, and then looks at the first until it has changed.
 const PROGRAM: &str = r#"
@@ -31,12 +26,11 @@ print(os.lstat(first).st_size, open(first).read(), flush=True)
 /// KERNEL: /proc/sys/fs/lease-break-time: who waits for one that does not answer waits for 45 s.
 const WRITE: &str = "timeout 20 sh -c 'echo more >> /tmp/quiet/f100'";
 
-#[test]
-fn files_of_root_are_known_to_programs_of_users() {
-    let Some(farm) = Farm::up("files", None) else {
-        return;
-    };
-    farm.sh("n1", "mkdir -p /tmp/quiet; cd /tmp/quiet; for i in $(seq 100 399); do echo x > f$i; done; chmod -R a+rX .; touch -d yesterday *; sleep 0.1; cat * > /dev/null");
+pub fn of_root_are_known_to_programs_of_users(farm: &Farm) {
+    farm.sh(
+        "n1",
+        "mkdir -p /tmp/quiet; cd /tmp/quiet; for i in $(seq 100 399); do echo x > f$i; done; chmod -R a+rX .; touch -d yesterday *; sleep 0.1; cat * > /dev/null",
+    );
     let run = format!(
         "ARMENTO_SUMMARY=/tmp/counts {USER} armento run --on n2 python3 -c '{PROGRAM}' > /tmp/said 2>&1 & echo $!"
     );
