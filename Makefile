@@ -24,6 +24,8 @@ LAB = iproute2 ethtool util-linux procps
 DEMO = lame sox alsa-utils
 # What jobs of a scenario are compared with (`armento lab play`).
 OTHERS = parallel
+# What starts programs on several nodes of a lab (`armento lab rsh`).
+LAUNCHERS = openmpi-bin mpich pvm
 # What the conformance guests run, beside the small C programs.
 GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils findutils \
 	grep sed gawk bc file diffutils g++ redis-server redis-tools rsync lua5.4 tcl tmux nano \
@@ -46,7 +48,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(GUESTS) $(MACHINES)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(GUESTS) $(MACHINES)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace

@@ -6,8 +6,9 @@
 //! KERNEL: from 6.13 on (6d71a9c61604), and in 6.18.44; fixed by 101f3498b4bd (docs/kernel-notes.md, "Control
 //! groups").
 
+use crate::disk;
 use crate::hierarchy::{Hierarchy, hierarchies};
-use crate::spec::{NodePlan, Plan};
+use crate::spec::{NodePlan, PERIOD_MS, Plan};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io;
@@ -19,9 +20,6 @@ pub const PREFIX: &str = "armento-lab-";
 /// Groups are searched to this depth; Armento makes none deeper.
 const DEPTH_MAX: usize = 12;
 
-/// The scheduler's period, microseconds. Ten times below its default, so that a slow node stutters by milliseconds, not
-/// by tenths of a second.
-const PERIOD_US: u64 = 10_000;
 /// KERNEL: `min_cfs_quota_period`, the smallest quota, microseconds.
 const QUOTA_MIN_US: u64 = 1000;
 
@@ -29,14 +27,17 @@ const QUOTA_MIN_US: u64 = 1000;
 const SHARES_V1: &str = "10240";
 const WEIGHT_V2: &str = "1000";
 
-/// `(quota, period)` in microseconds; `None`: no limit.
-fn quota(speed: f64) -> Option<(u64, u64)> {
+/// `(quota, period)` in microseconds of a node of `cores` cores, each of `speed`; `None`: no limit but its processors.
+/// Without a period it is [`PERIOD_MS`], longer where the quota would be below the kernel's smallest.
+fn quota(speed: f64, cores: usize, period_ms: Option<u32>) -> Option<(u64, u64)> {
     if speed >= 1.0 {
         return None;
     }
-    let period = PERIOD_US.max((QUOTA_MIN_US as f64 / speed).ceil() as u64);
+    let power = speed * cores as f64;
+    let period = u64::from(period_ms.unwrap_or(PERIOD_MS)) * 1000;
+    let period = period.max((QUOTA_MIN_US as f64 / power).ceil() as u64);
     Some((
-        ((period as f64 * speed).round() as u64).max(QUOTA_MIN_US),
+        ((period as f64 * power).round() as u64).max(QUOTA_MIN_US),
         period,
     ))
 }
@@ -45,11 +46,15 @@ fn quota(speed: f64) -> Option<(u64, u64)> {
 #[derive(Debug)]
 pub struct Groups {
     name: String,
+    period_ms: Option<u32>,
+    disk: Option<u64>,
     cpu: Option<Hierarchy>,
     cpuset: Option<Hierarchy>,
     memory: Option<Hierarchy>,
     /// Version 1: accounts CPU time; in version 2 `cpu` does.
     cpuacct: Option<Hierarchy>,
+    /// Throttles disks: `blkio` in version 1, `io` in version 2.
+    blkio: Option<Hierarchy>,
 }
 
 impl Groups {
@@ -59,10 +64,13 @@ impl Groups {
         let with = |c: &str| all.iter().find(|h| h.has(c)).cloned();
         let groups = Groups {
             name: format!("{PREFIX}{}", plan.name),
+            period_ms: plan.period_ms,
+            disk: plan.disk,
             cpu: with("cpu"),
             cpuset: with("cpuset"),
             memory: with("memory"),
             cpuacct: with("cpuacct").filter(|h| h.v1.is_some()),
+            blkio: with("blkio").or_else(|| with("io")),
         };
         if groups.cpu.is_none() && plan.nodes.iter().any(|n| n.speed < 1.0) {
             bail!(
@@ -75,6 +83,15 @@ impl Groups {
                 "no cgroup controller `memory`\nhint: leave --mem out, or boot with cgroup_enable=memory"
             );
         }
+        if groups.blkio.is_none() && groups.disk.is_some() {
+            bail!("no cgroup controller `blkio` or `io` throttles disks\nhint: leave --disk out");
+        }
+        let channels = plan.nodes.iter().any(|n| n.disk_channel.is_some());
+        if channels && groups.blkio.as_ref().is_some_and(|h| h.v1.is_none()) {
+            bail!(
+                "nodes cannot share a storage channel by control groups of version 2\nhint: leave --disk-channels out"
+            );
+        }
         Ok(groups)
     }
 
@@ -83,13 +100,13 @@ impl Groups {
         let mut dirs = Vec::new();
         if let Some(h) = &self.cpu {
             let dir = self.child(h, &node.name, "cpu")?;
-            set_speed(h, &dir, node.speed)?;
+            set_speed(h, &dir, node, self.period_ms)?;
             dirs.push(dir);
         }
         // Without cpusets, affinity alone keeps a node on its CPU.
         if let Some(h) = &self.cpuset
             && let Ok(dir) = self.child(h, &node.name, "cpuset")
-            && set_cpu(h, &dir, node.cpu).is_ok()
+            && set_cpus(h, &dir, &node.cpus).is_ok()
         {
             dirs.push(dir);
         }
@@ -105,6 +122,18 @@ impl Groups {
             // Without a limit, too: groups that a node's daemon makes below its group are removed with the lab.
             (Some(h), None) => dirs.extend(self.child(h, &node.name, "memory").ok()),
             (None, _) => {}
+        }
+        if let (Some(h), Some(rate)) = (&self.blkio, self.disk) {
+            let controller = if h.v1.is_some() { "blkio" } else { "io" };
+            let group = match node.disk_channel {
+                Some(n) => format!("channel{n}"),
+                None => node.name.clone(),
+            };
+            let dir = self.child(h, &group, controller)?;
+            for (file, text) in disk::throttle(h.v1.is_some(), rate)? {
+                put(&dir, file, &text).context("the kernel does not throttle a disk")?;
+            }
+            dirs.push(dir);
         }
         dirs.sort();
         dirs.dedup();
@@ -137,8 +166,8 @@ fn enable(dir: &Path, controller: &str) -> Result<()> {
     })
 }
 
-fn set_speed(h: &Hierarchy, dir: &Path, speed: f64) -> Result<()> {
-    match quota(speed) {
+fn set_speed(h: &Hierarchy, dir: &Path, node: &NodePlan, period_ms: Option<u32>) -> Result<()> {
+    match quota(node.speed, node.cores, period_ms) {
         Some(limit) => put_quota(dir, h.v1.is_none(), limit),
         None => Ok(()),
     }
@@ -152,22 +181,28 @@ fn put_quota(dir: &Path, v2: bool, (quota, period): (u64, u64)) -> Result<()> {
     put(dir, "cpu.cfs_quota_us", &quota.to_string())
 }
 
-/// Changes the speed of a running node; `groups` are the node's.
-pub fn change_speed(groups: &[PathBuf], speed: f64) -> Result<()> {
+/// Changes the speed of the cores of a running node; `groups` are the node's.
+pub fn change_speed(
+    groups: &[PathBuf],
+    speed: f64,
+    cores: usize,
+    period_ms: Option<u32>,
+) -> Result<()> {
     let with = |file: &str| groups.iter().find(|dir| dir.join(file).exists());
     let (v1, v2) = (with("cpu.cfs_quota_us"), with("cpu.max"));
     let Some(dir) = v1.or(v2) else {
         bail!("the lab has no control group for speed")
     };
-    match quota(speed) {
+    match quota(speed, cores, period_ms) {
         Some(limit) => put_quota(dir, v1.is_none(), limit),
         None if v1.is_some() => put(dir, "cpu.cfs_quota_us", "-1"),
         None => put(dir, "cpu.max", "max"),
     }
 }
 
-fn set_cpu(h: &Hierarchy, dir: &Path, cpu: usize) -> Result<()> {
-    put(dir, "cpuset.cpus", &cpu.to_string())?;
+fn set_cpus(h: &Hierarchy, dir: &Path, cpus: &[usize]) -> Result<()> {
+    let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    put(dir, "cpuset.cpus", &list.join(","))?;
     if h.v1.is_none() {
         return Ok(());
     }
@@ -309,19 +344,24 @@ mod tests {
 
     #[test]
     fn slow_nodes_get_a_quota_the_kernel_accepts() {
-        assert_eq!(quota(1.0), None);
-        assert_eq!(quota(0.25), Some((2500, 10_000)));
-        assert_eq!(quota(0.1), Some((1000, 10_000)));
-        assert_eq!(quota(0.01), Some((1000, 100_000)));
+        let usual = |speed| quota(speed, 1, None);
+        assert_eq!(usual(1.0), None);
+        assert_eq!(usual(0.25), Some((2500, 10_000)));
+        assert_eq!(usual(0.1), Some((1000, 10_000)));
+        assert_eq!(usual(0.01), Some((1000, 100_000)));
+        assert_eq!(quota(1.0, 4, None), None);
+        assert_eq!(quota(0.25, 4, None), Some((10_000, 10_000)));
+        assert_eq!(quota(0.25, 1, Some(4)), Some((1000, 4000)));
+        assert_eq!(quota(0.25, 2, Some(100)), Some((50_000, 100_000)));
         for s in 1..100 {
             let s = f64::from(s) / 100.0;
-            let (q, p) = quota(s).unwrap();
+            let (q, p) = usual(s).unwrap();
             assert!(q >= QUOTA_MIN_US && p <= 1_000_000);
             assert!((q as f64 / p as f64 - s).abs() < 0.001, "{s}");
         }
     }
 
-    /// Plain files replace the kernel's; tests/lab.rs uses real ones on version 2 machines.
+    /// Plain files replace the kernel's; tests/lab uses real ones on version 2 machines.
     #[test]
     fn version_2_files_follow_the_kernel_s_manual() {
         let top = std::env::temp_dir().join(format!("armento-cgroup-{}", std::process::id()));
@@ -334,17 +374,23 @@ mod tests {
         };
         let groups = Groups {
             name: "armento-lab-x".into(),
+            period_ms: None,
+            disk: None,
             cpu: Some(h.clone()),
             cpuset: Some(h.clone()),
             memory: Some(h),
             cpuacct: None,
+            blkio: None,
         };
         let node = NodePlan {
             name: "n1".into(),
             addr: String::new(),
+            second_addr: None,
             speed: 0.3,
-            cpu: 1,
+            cores: 1,
+            cpus: vec![1],
             mem: None,
+            disk_channel: None,
         };
         let dirs = groups.create(&node, Some(64 << 20));
         let read = |dir: &Path, f: &str| fs::read_to_string(dir.join(f)).unwrap_or_default();

@@ -97,7 +97,8 @@ fn is_exec(pid: i32) -> bool {
     cmdline(pid).iter().skip(1).take(2).any(|a| a == "exec")
 }
 
-fn parent_of(pid: i32) -> Option<i32> {
+/// Parent of a process, as this process's /proc tells.
+pub(crate) fn parent_of(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
@@ -110,7 +111,7 @@ fn cmdline(pid: i32) -> Vec<String> {
         .collect()
 }
 
-/// Switch and node processes of any lab, found by their command line and environment.
+/// Switch, node and server processes of any lab, found by their command line and environment.
 fn marked() -> Vec<(Proc, String)> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -122,7 +123,7 @@ fn marked() -> Vec<(Proc, String)> {
         let [_, init, role, lab, ..] = &args[..] else {
             return None;
         };
-        if init != "lab-init" || !matches!(&role[..], "switch" | "node") {
+        if init != "lab-init" || !matches!(&role[..], "switch" | "node" | "rsh") {
             return None;
         }
         let env = fs::read(format!("/proc/{pid}/environ")).ok()?;

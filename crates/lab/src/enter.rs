@@ -15,7 +15,7 @@ use std::process::Command;
 
 /// Exit codes as env(1) and the rest of `armento` use them.
 pub const FAILED: i32 = 125;
-const NOT_EXECUTABLE: i32 = 126;
+pub(crate) const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
 /// A command and the node it runs in.
@@ -30,23 +30,22 @@ pub struct Entry {
 }
 
 /// Everything that must be looked up before the namespaces change.
-struct Handles {
+pub(crate) struct Handles {
     first: OwnedFd,
     groups: Vec<PathBuf>,
-    cpu: usize,
+    cpus: Vec<usize>,
     cwd: Option<PathBuf>,
 }
 
 impl Handles {
-    fn find(entry: &Entry) -> Result<Handles> {
-        let dir = Dir::of(&entry.lab)?;
+    /// `node`: its name, or an address of it.
+    pub(crate) fn find(lab: &str, node: &str) -> Result<Handles> {
+        let dir = Dir::of(lab)?;
         let plan = dir.plan()?;
-        let Some(at) = plan.nodes.iter().position(|n| n.name == entry.node) else {
+        let Some(at) = plan.nodes.iter().position(|n| n.is_called(node)) else {
             let names: Vec<&str> = plan.nodes.iter().map(|n| &n.name[..]).collect();
             bail!(
-                "lab {} has no node `{}`\nhint: it has {}",
-                entry.lab,
-                entry.node,
+                "lab {lab} has no node `{node}`\nhint: it has {}",
                 names.join(", ")
             )
         };
@@ -54,10 +53,7 @@ impl Handles {
         let first = pids.as_ref().and_then(|p| p.nodes.get(at).copied());
         let Some(first) = first.and_then(Proc::open) else {
             bail!(
-                "node {} of lab {} is not running\nhint: armento lab down --name {2} && armento lab up --name {2}",
-                entry.node,
-                entry.lab,
-                entry.lab
+                "node {node} of lab {lab} is not running\nhint: armento lab down --name {lab} && armento lab up --name {lab}"
             )
         };
         let groups = pids
@@ -66,15 +62,20 @@ impl Handles {
         Ok(Handles {
             first,
             groups,
-            cpu: plan.nodes[at].cpu,
+            cpus: plan.nodes[at].cpus.clone(),
             cwd: std::env::current_dir().ok(),
         })
     }
 
+    /// The node's first process.
+    pub(crate) fn first(&self) -> &OwnedFd {
+        &self.first
+    }
+
     /// Joins everything but the pid namespace, which only children can join.
-    fn join_namespaces(&self) -> Result<()> {
+    pub(crate) fn join_namespaces(&self) -> Result<()> {
         cgroup::join(&self.groups)?;
-        sys::pin_to(self.cpu)?;
+        sys::pin_to(&self.cpus)?;
         let spaces = sys::CLONE_NEWNS
             | sys::CLONE_NEWNET
             | sys::CLONE_NEWUTS
@@ -103,7 +104,7 @@ pub fn run(entry: &Entry) -> Result<i32> {
             entry.node
         );
     }
-    let handles = Handles::find(entry)?;
+    let handles = Handles::find(&entry.lab, &entry.node)?;
     sys::setns(&handles.first, sys::CLONE_NEWPID).context("cannot enter the node")?;
     let passed_on = [
         libc::SIGHUP,
@@ -204,21 +205,45 @@ fn prepare(entry: &Entry, handles: &Handles) -> Result<Command> {
 }
 
 /// A user of the node's /etc/passwd and /etc/group.
-struct User {
-    uid: u32,
-    gid: u32,
-    home: String,
-    shell: String,
-    groups: Vec<u32>,
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) home: String,
+    pub(crate) shell: String,
+    pub(crate) groups: Vec<u32>,
 }
 
 impl User {
-    fn find(name: &str) -> Result<User> {
+    pub(crate) fn find(name: &str) -> Result<User> {
         let passwd = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
         let groups = fs::read_to_string("/etc/group").unwrap_or_default();
         Self::parse(name, &passwd, &groups).with_context(|| {
             format!("there is no user `{name}` in the node\nhint: see /etc/passwd")
         })
+    }
+
+    /// The user with this number, if the node has its name.
+    pub(crate) fn of(uid: u32) -> Option<User> {
+        let passwd = fs::read_to_string("/etc/passwd").ok()?;
+        let name = passwd.lines().find_map(|l| {
+            let mut fields = l.split(':');
+            let name = fields.next()?;
+            (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
+        })?;
+        User::find(name).ok()
+    }
+
+    /// One that has no name.
+    pub(crate) fn unnamed(uid: u32, gid: u32) -> User {
+        User {
+            name: uid.to_string(),
+            uid,
+            gid,
+            home: "/".into(),
+            shell: "/bin/sh".into(),
+            groups: vec![gid],
+        }
     }
 
     fn parse(name: &str, passwd: &str, group: &str) -> Option<User> {
@@ -238,7 +263,10 @@ impl User {
                 .any(|m| m == name)
                 .then(|| f[2].parse::<u32>().ok())?
         }));
+        // passwd(5): an empty shell is /bin/sh.
+        let shell = if shell.is_empty() { "/bin/sh" } else { shell };
         Some(User {
+            name: name.into(),
             uid: uid.parse().ok()?,
             gid,
             home: home.into(),

@@ -30,9 +30,13 @@ impl Lab {
     }
 }
 
-/// Before: the nodes are up, no daemon runs. After: n1 has every node as alive and usually their loads.
+/// Before: the nodes are up, no daemon runs. After: n1, or the server of direct links, has every node as alive and usually
+/// their loads.
 pub fn start(lab: &Lab) -> Result<()> {
-    let first = lab.node(1);
+    let nodes = lab.nodes();
+    let server = |i| lab.plan().link.server(nodes.len(), i);
+    let founder = server(0);
+    let first = &nodes[founder];
     let made = armento(
         first,
         &[
@@ -48,7 +52,10 @@ pub fn start(lab: &Lab) -> Result<()> {
         join_token(&made).with_context(|| format!("`farm init` printed no token:\n{made}"))?;
     start_daemon(first)?;
     wait_alive(first, 1)?;
-    for node in &lab.nodes()[1..] {
+    for (i, node) in nodes.iter().enumerate().filter(|(i, _)| *i != founder) {
+        if !lab.plan().link.joins(nodes.len(), founder, i) {
+            way(first, &nodes[server(i)], node, "add")?;
+        }
         armento(
             node,
             &[
@@ -65,7 +72,33 @@ pub fn start(lab: &Lab) -> Result<()> {
         )?;
         start_daemon(node)?;
     }
-    wait_alive(first, lab.nodes().len())
+    wait_alive(first, lab.nodes().len())?;
+    for (i, node) in nodes.iter().enumerate() {
+        if !lab.plan().link.joins(nodes.len(), founder, i) {
+            way(first, &nodes[server(i)], node, "del")?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds or deletes the way by which a node reaches the founder through its own server. Only the founder has the farm's key and
+/// admits nodes; a node that is known to all needs no way to it.
+fn way(founder: &Node, server: &Node, node: &Node, what: &str) -> Result<()> {
+    let forward = if what == "add" { "1" } else { "0" };
+    let route = |to: &Node| format!("ip route {what} {}/32 via {}", to.addr, server.addr);
+    let steps = [
+        (
+            server,
+            format!("echo {forward} > /proc/sys/net/ipv4/ip_forward"),
+        ),
+        (node, route(founder)),
+        (founder, route(node)),
+    ];
+    for (at, step) in steps {
+        let mut c = at.command("sh");
+        done(c.args(["-c", &step]), at, &format!("`{step}`"))?;
+    }
+    Ok(())
 }
 
 fn listen(node: &Node) -> String {

@@ -45,6 +45,7 @@ impl Lab {
             .canonicalize()
             .with_context(|| format!("no binary {}", exe.display()))?;
         let cpus = sys::affinity();
+        spec.check_processors(cpus.len())?;
         let (dir, plan) = Dir::claim(&spec.name, |net| spec.plan(net, &cpus, exe))?;
         let mut lab = Lab {
             nodes: nodes_of(&plan),

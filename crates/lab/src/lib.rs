@@ -11,25 +11,35 @@
 //!   └ commit: the lab outlives `lab up`
 //! ```
 //!
+//! What other crates use, and no more: [`Spec`] says what farm it shall be (nodes, speeds, cores, period, memory, [`Link`],
+//! second link, MTU, faults, shares, disks), [`Lab::up`] starts it, [`Lab::node`] and [`Node::command`] run programs in it,
+//! [`Lab::load`] loads a node, [`counters::of`] counts bytes, [`check::measure`] measures it. It ends with the value.
+//!
 //! Start at [`Lab::up`], then `switch.rs`, `node.rs`, `root.rs`; `down.rs` is the way back.
 
 #[macro_use]
 mod say;
 
 mod cgroup;
+pub mod check;
 mod cmd;
+pub mod counters;
 pub mod demo;
+mod disk;
 pub mod doctor;
 mod down;
 mod enter;
 pub mod farm;
 mod hierarchy;
 mod lab;
+mod load;
 mod net;
 mod node;
 mod play;
+mod probe;
 pub mod proxy;
 mod root;
+mod rsh;
 mod spec;
 mod state;
 mod switch;
@@ -38,7 +48,7 @@ mod sys;
 pub use cmd::{Cmd, run};
 pub use lab::{Lab, Node};
 pub use say::told;
-pub use spec::{Link, NodePlan, Plan, Spec, parse_rate, parse_size};
+pub use spec::{CableFault, Link, NodePlan, Plan, Share, Spec, parse_rate, parse_size};
 
 use std::ffi::OsString;
 
@@ -46,7 +56,8 @@ use std::ffi::OsString;
 /// first argument is this word, before anything else and before any thread is started.
 pub const INIT: &str = "lab-init";
 
-/// `lab-init switch LAB | node LAB N GROUP… | exec LAB NODE … -- CMD…`
+/// `lab-init switch LAB | node LAB N GROUP… | exec LAB NODE … -- CMD… | rsh LAB |
+/// launch WORDS… | probe KIND …`
 pub fn init_main() -> ! {
     let args: Vec<OsString> = std::env::args_os().skip(2).collect();
     let text = |i: usize| args.get(i).map(|a| a.to_string_lossy()).unwrap_or_default();
@@ -56,6 +67,9 @@ pub fn init_main() -> ! {
             let groups: Vec<_> = args.iter().skip(3).map(Into::into).collect();
             node::main(&text(1), text(2).parse().unwrap_or(usize::MAX), &groups).map(|()| 0)
         }
+        "probe" => probe::main(&args[1..]),
+        "launch" => Ok(rsh::launch(None, &args[1..])),
+        "rsh" => rsh::main(&text(1)).map(|()| 0),
         "exec" => lab::exec_main(&args[1..]),
         _ => Err(anyhow::anyhow!(
             "lab-init is internal\nhint: armento lab --help"

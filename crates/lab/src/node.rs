@@ -30,7 +30,7 @@ pub fn main(lab: &str, me: usize, groups: &[PathBuf]) -> Result<()> {
     let node = plan.nodes.get(me).context("no such node in the plan")?;
     // Groups first: the new cgroup namespace takes the present group as its top.
     cgroup::join(groups)?;
-    sys::pin_to(node.cpu).with_context(|| format!("cannot run on CPU {}", node.cpu))?;
+    sys::pin_to(&node.cpus).with_context(|| format!("cannot run on CPUs {:?}", node.cpus))?;
     let spaces = sys::CLONE_NEWNS
         | sys::CLONE_NEWNET
         | sys::CLONE_NEWUTS
@@ -40,7 +40,7 @@ pub fn main(lab: &str, me: usize, groups: &[PathBuf]) -> Result<()> {
     net::quiet_ipv6();
     send(BORN)?;
     wait_for_go()?;
-    net::build_node(&plan, &node.addr)?;
+    net::build_node(&plan, me)?;
     sys::sethostname(&node.name)?;
     root::enter(&plan, me, &dir.mnt())?;
     let signals = Signals::block(&[sys::SIGCHLD]);

@@ -10,9 +10,10 @@
 //! ```
 
 use crate::hierarchy::hierarchies;
-use crate::spec::Plan;
+use crate::rsh;
+use crate::spec::{Plan, Share};
 use crate::sys::{self, MS_BIND, MS_NOEXEC, MS_NOSUID, MS_PRIVATE, MS_RDONLY, MS_REC, MS_REMOUNT};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -76,6 +77,10 @@ pub fn enter(plan: &Plan, me: usize, mnt: &Path) -> Result<()> {
     devices(&root)?;
     names(plan, me, &root)?;
     install_armento(plan, &root)?;
+    for share in &plan.shares {
+        bind_share(share, &root)?;
+    }
+    rsh::install(plan, &root)?;
     std::env::set_current_dir(&root)?;
     sys::pivot_root_here().context("cannot change the root")
 }
@@ -276,6 +281,9 @@ fn names(plan: &Plan, me: usize, root: &Path) -> Result<()> {
     let mut hosts = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
     for n in &plan.nodes {
         hosts += &format!("{} {}\n", n.addr, n.name);
+        if let Some(second) = &n.second_addr {
+            hosts += &format!("{second} {}-eth1\n", n.name);
+        }
     }
     for (file, text) in [
         ("etc/hosts", hosts),
@@ -311,6 +319,31 @@ fn install_armento(plan: &Plan, root: &Path) -> Result<()> {
     fs::File::create(&at)?;
     sys::mount(&plan.exe, &at, "", MS_BIND, "")
         .with_context(|| format!("cannot bind {}", plan.exe.display()))
+}
+
+/// The machine's directory itself, with what is mounted below it: writes are seen on all nodes, and outside.
+fn bind_share(share: &Share, root: &Path) -> Result<()> {
+    let failed = || {
+        format!(
+            "cannot share {} at {}",
+            share.dir.display(),
+            share.at.display()
+        )
+    };
+    let below = share.at.strip_prefix("/").with_context(failed)?;
+    let at = root.join(below);
+    // A link would lead to a directory of the machine: the node's root is not this process's yet.
+    let links = at.ancestors().take(below.components().count());
+    if let Some(link) = links.filter(|p| p.is_symlink()).last() {
+        let link = Path::new("/").join(link.strip_prefix(root).unwrap_or(link));
+        bail!(
+            "{}: {} is a link\nhint: --share DIR:AT with the path that it leads to",
+            failed(),
+            link.display()
+        );
+    }
+    fs::create_dir_all(&at).with_context(failed)?;
+    sys::mount(&share.dir, &at, "", MS_BIND | MS_REC, "").with_context(failed)
 }
 
 fn mkdir(dir: &Path, mode: u32) -> Result<()> {

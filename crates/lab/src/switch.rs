@@ -5,7 +5,7 @@ use crate::cgroup::Groups;
 use crate::spec::Plan;
 use crate::state::{Dir, MARK, Pids, Proc};
 use crate::sys::{self, Signals, Waited};
-use crate::{down, net, node};
+use crate::{down, net, node, rsh};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -87,6 +87,7 @@ fn raise(dir: &Dir) -> Result<(Pids, Vec<Child>)> {
         nodes: Vec::new(),
         groups: Vec::new(),
     })?;
+    let server = rsh::start(&plan.name, rsh::bind(dir)?)?;
     let (mut births, groups) = spawn_all(&plan)?;
     for (b, n) in births.iter_mut().zip(&plan.nodes) {
         b.expect(node::BORN, &n.name, dir)?;
@@ -107,7 +108,8 @@ fn raise(dir: &Dir) -> Result<(Pids, Vec<Child>)> {
         groups,
     };
     dir.write_pids(&pids)?;
-    Ok((pids, births.into_iter().map(|b| b.child).collect()))
+    let children = births.into_iter().map(|b| b.child);
+    Ok((pids, children.chain([server]).collect()))
 }
 
 struct Birth {

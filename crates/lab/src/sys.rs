@@ -107,11 +107,13 @@ pub fn affinity() -> Vec<usize> {
     }
 }
 
-pub fn pin_to(cpu: usize) -> io::Result<()> {
+pub fn pin_to(cpus: &[usize]) -> io::Result<()> {
     // SAFETY: as in `affinity`; CPU_SET checks its index.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
+        for &cpu in cpus {
+            libc::CPU_SET(cpu, &mut set);
+        }
         check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set).into()).map(drop)
     }
 }
@@ -276,6 +278,26 @@ pub fn ethtool(interface: &str, command: u32, on: bool) -> io::Result<()> {
         req.ifr_ifru.ifru_data = (&raw mut value).cast();
         check(libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &mut req).into()).map(drop)
     }
+}
+
+fn clock(clock: libc::clockid_t) -> std::time::Duration {
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel fills one timespec; these clocks are always there.
+    unsafe { libc::clock_gettime(clock, &raw mut t) };
+    std::time::Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
+
+/// Processor time of all threads of this process.
+pub fn process_cpu() -> std::time::Duration {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Processor time of this thread.
+pub fn thread_cpu() -> std::time::Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// Files of a node are made with ordinary modes, whatever the caller's umask.

@@ -1,6 +1,7 @@
 //! A scenario as a user runs it: on a farm of this machine and in virtual time, from one file.
 
 use super::Node;
+use armento_lab::{Lab, Spec};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -109,6 +110,61 @@ fn gnu_parallel_runs_the_scenario_jobs() {
     assert!(row["lost"] == 0 && row["moves"] == 0, "{row}");
     // All of the work, on the capacity of both.
     assert!(row["ratio"].as_f64().is_some_and(|r| r >= 0.99), "{row}");
+}
+
+#[test]
+fn cores_that_the_machine_lacks_are_refused_with_the_numbers() {
+    if !is_root() {
+        println!("skipped: a farm needs root (namespaces, mounts, control groups)");
+        return;
+    }
+    let here = Node::new();
+    let text = "about = 'many'\n[[nodes]]\ncount = 64\ncores = 64\nspeed = 1.0\n[[jobs]]\ncount = 1\nseconds = 0.1\n";
+    let file = here.dir.join("many.toml");
+    fs::write(&file, text).expect("written");
+    let file = file.to_str().expect("text");
+    let said = here.fails(&["lab", "play", file, "--policy", "none", "--runs", "1"]);
+    assert!(
+        said.contains("64 cores of speed 1 are 64.00 processors")
+            || said.contains("the 4096 cores"),
+        "{said}"
+    );
+    assert!(said.contains("hint: "), "{said}");
+}
+
+#[test]
+fn farms_on_direct_links_have_all_their_nodes() {
+    if !is_root() {
+        println!("skipped: a farm needs root (namespaces, mounts, control groups)");
+        return;
+    }
+    for (link, server, client) in [("p2p:n2", 2, "n1"), ("two-p2p", 3, "n4")] {
+        let lab = Lab::up(Spec {
+            name: format!("links-{}", std::process::id()),
+            link: link.parse().expect("a link"),
+            exe: Some(super::ARMENTO.into()),
+            ..Spec::default()
+        })
+        .expect("a farm");
+        let run = |words: &[&str]| {
+            let mut c = lab.node(server).command("armento");
+            let done = c
+                .args(words)
+                .stdin(Stdio::null())
+                .output()
+                .expect("it runs");
+            let err = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(done.status.success(), "{link}: {err}");
+            String::from_utf8_lossy(&done.stdout).into_owned()
+        };
+        let alive = || run(&["nodes", "--json"]).matches("\"alive\"").count();
+        let until = std::time::Instant::now() + super::LONG;
+        while alive() != 4 {
+            assert!(std::time::Instant::now() < until, "{link}");
+            std::thread::yield_now();
+        }
+        run(&["run", "--on", client, "true"]);
+    }
 }
 
 #[test]

@@ -34,6 +34,7 @@ impl Stage {
             name: format!("play-{}", std::process::id()),
             nodes: plan.nodes.len(),
             speeds: plan.nodes.iter().map(|n| n.speed).collect(),
+            cores: plan.nodes.iter().map(|n| n.cores).collect(),
             mems: plan.nodes.iter().map(|n| n.mem_mib << 20).collect(),
             link: Link::Switch {
                 bits: plan.link_mbit * 1_000_000,
@@ -149,14 +150,22 @@ impl Stage {
         Ok(())
     }
 
-    /// GNU parallel with a slot for each node, from outside the nodes: it uses the machine's own processors. Jobs are
-    /// passed to it at their start times.
+    /// GNU parallel with a slot for each core of each node, from outside the nodes: it uses the machine's own processors. Jobs
+    /// are passed to it at their start times.
     fn parallel(&self, plan: &Plan) -> Result<[Child; 2]> {
         let exe = std::env::current_exe()?;
         let name = &self.lab.plan().name;
+        let slots: Vec<&str> = self
+            .lab
+            .plan()
+            .nodes
+            .iter()
+            .flat_map(|n| std::iter::repeat_n(&n.name[..], n.cores))
+            .collect();
         let one = format!(
-            "{} lab exec --name {name} n{{%}} -- {{2}} {{3}} {{4}} && date '+{{1}} %s.%N' >> {}",
+            "{} lab exec --name {name} $(printf '%s\\n' {} | sed -n {{%}}p) -- {{2}} {{3}} {{4}} && date '+{{1}} %s.%N' >> {}",
             exe.display(),
+            slots.join(" "),
             self.path(0, "report")?.display()
         );
         let mut source = Command::new("bash");
@@ -165,7 +174,7 @@ impl Stage {
             .stdin(Stdio::null());
         let mut source = source.stdout(Stdio::piped()).spawn()?;
         let jobs = source.stdout.take().map_or(Stdio::null(), Stdio::from);
-        let slots = plan.nodes.len().to_string();
+        let slots = slots.len().to_string();
         let mut parallel = Command::new("parallel");
         parallel.args(["--will-cite", "-j", &slots, "--colsep", "\t", &one]);
         let parallel = parallel.stdin(jobs).stderr(Stdio::null()).spawn();

@@ -128,7 +128,8 @@ impl<'a> Timeline<'a> {
                     .pids()
                     .context("the lab has no list of processes")?;
                 let groups = pids.groups.get(i).context("the lab has no such node")?;
-                cgroup::change_speed(groups, speed)?;
+                let plan = self.lab.plan();
+                cgroup::change_speed(groups, speed, plan.nodes[i].cores, plan.period_ms)?;
             }
         }
         self.acted = true;

@@ -12,7 +12,7 @@ const RECONNECT_MS: u64 = 15_000;
 pub enum Way {
     /// Armento with this policy.
     Policy(String),
-    /// GNU parallel, a slot a node.
+    /// GNU parallel, a slot a core.
     Parallel,
 }
 

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 use armento_lab::{Lab, Link, Spec};
 
+mod launcher;
+mod networks;
+
 /// The lab's own binary, built beside this test by `cargo test`.
 fn exe() -> PathBuf {
     let test = std::env::current_exe().unwrap();
@@ -47,7 +50,7 @@ fn able(test: &str) -> bool {
         .unwrap()
         .contains("\nUid:\t0\t0\t");
     if !root {
-        println!("SKIPPED {test}: needs root (namespaces, mounts, control groups)");
+        println!("skipped: {test} needs root (namespaces, mounts, control groups)");
     }
     root
 }
@@ -557,6 +560,18 @@ fn bad_arguments_are_refused_with_a_hint() {
         &["--speed", "0.1,0.1,0.1,0.1,0.1"],
         &["--mem", "1M"],
         &["--rate", "1bit"],
+        &["--link", "p2p:n9"],
+        &["--link", "none", "--rate", "10mbit"],
+        &["--link", "p2p", "--links", "2"],
+        &["--link", "hub10", "--fault", "duplex:n1"],
+        &["--fault", "duplex:n9"],
+        &["--mtu", "100"],
+        &["--cores", "65"],
+        &["--cores", "2", "--speed", "1", "--nodes", "64"],
+        &["--period", "1", "--speed", "0.1"],
+        &["--disk", "1K"],
+        &["--share", "/no/such/place"],
+        &["--share", "/tmp:/proc/x"],
     ] {
         let out = cli(&[&["up", "--no-farm", "--name", &n], bad].concat());
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -596,6 +611,13 @@ fn line(child: &mut Child) -> String {
         .read_line(&mut said)
         .unwrap();
     said
+}
+
+/// The pid of a node's first process on this machine.
+fn first_pid(lab: &str, node: usize) -> i64 {
+    let file = format!("/run/armento-lab/{lab}/pids.json");
+    let pids: serde_json::Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    pids["nodes"][node - 1]["pid"].as_i64().unwrap()
 }
 
 fn signal(child: &Child, signal: &str) {

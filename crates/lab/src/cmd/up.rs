@@ -1,0 +1,131 @@
+//! `armento lab up`.
+
+use super::describe::describe;
+use crate::lab::Lab;
+use crate::spec::{self, CableFault, Link, Share, Spec};
+use anyhow::Result;
+use clap::Args;
+
+pub const HELP: &str = "Examples:
+  armento lab up                                  four nodes, a farm, a gigabit switch
+  armento lab up --nodes 4 --speed 0.1,0.2,0.3,0.4 --link switch100
+  armento lab up --set 'policy = \"armento\"' --set 'dead_ms = 15000'
+  armento lab up --name slow --rate 10mbit --no-farm
+  armento lab up --link hub10 --no-farm           one medium of 10 Mbit/s for all nodes
+  armento lab up --link p2p:n1 --rate 50mbit --mtu 9000
+  armento lab up --nodes 2 --cores 2 --speed 0.5 --share /srv/data:/data --links 2";
+
+#[derive(Debug, Args)]
+pub struct Up {
+    /// Number of nodes
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    nodes: usize,
+    /// Speed of the nodes as fractions of one core, repeated round the nodes
+    /// [default: an equal share of this machine's cores, at most 1]
+    #[arg(long, value_delimiter = ',', value_name = "S")]
+    speed: Vec<f64>,
+    /// Cores of the nodes, each of this speed, repeated round the nodes; all cores of a node share one quota
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    cores: Vec<usize>,
+    /// Period in which the nodes' processor time is given out, 1 to 1000 [default: 10, longer for nodes below 0.1]
+    #[arg(long, value_name = "MS")]
+    period: Option<u32>,
+    /// Memory of each node, its disk included, e.g. 512M [default: no limit]
+    #[arg(long, value_parser = spec::parse_size, value_name = "SIZE")]
+    mem: Option<u64>,
+    /// Network of the nodes: switchN or hubN of N Mbit/s, p2p, p2p:NODE, two-p2p, or none
+    #[arg(long, default_value = "switch1000")]
+    link: Link,
+    /// Rate of its links instead, e.g. 4gbit
+    #[arg(long, value_parser = spec::parse_rate, value_name = "BITS")]
+    rate: Option<u64>,
+    /// Number of such networks: with 2 each node has eth1, too
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2), value_name = "N")]
+    links: u8,
+    /// Largest datagram on the links, bytes
+    #[arg(long, default_value_t = spec::MTU, value_name = "BYTES")]
+    mtu: u32,
+    /// A fault of a node's cable: duplex:NODE or duplex:NODE:PERCENT of lost frames; may be repeated
+    #[arg(long, value_name = "FAULT")]
+    fault: Vec<CableFault>,
+    /// A directory of this machine for all nodes, the same there or at AT; may be repeated
+    #[arg(long, value_name = "DIR[:AT]")]
+    share: Vec<Share>,
+    /// Bytes per second that each node may read, and write, on this machine's disks by direct I/O, e.g. 5M
+    #[arg(long, value_parser = spec::parse_size, value_name = "RATE")]
+    disk: Option<u64>,
+    /// That rate for each of so many channels instead, which the nodes share in turn
+    #[arg(long, requires = "disk", value_name = "N")]
+    disk_channels: Option<usize>,
+    /// Name of the lab
+    #[arg(long, default_value = "lab", value_name = "L")]
+    name: String,
+    /// Only start the nodes, without daemons
+    #[arg(long)]
+    no_farm: bool,
+    /// A setting of all daemons, a line of TOML; may be repeated
+    #[arg(long, value_name = "LINE")]
+    set: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Starts a lab.
+pub fn raise(up: Up) -> Result<i32> {
+    let link = match up.rate {
+        Some(bits) => up.link.with_rate(bits)?,
+        None => up.link,
+    };
+    let spec = Spec {
+        name: up.name,
+        nodes: up.nodes,
+        speeds: up.speed,
+        cores: up.cores,
+        period_ms: up.period,
+        mem: up.mem,
+        link,
+        second_link: up.links == 2,
+        mtu: up.mtu,
+        faults: up.fault,
+        shares: up.share,
+        disk: up.disk,
+        disk_channels: up.disk_channels,
+        farm: !up.no_farm,
+        config: up.set.iter().map(|line| format!("{line}\n")).collect(),
+        ..Spec::default()
+    };
+    let farm = spec.farm;
+    let lab = Lab::up(spec)?;
+    let plan = lab.plan().clone();
+    lab.keep()?;
+    let name = plan.name;
+    if up.json {
+        say!("{}", describe(&name)?);
+    } else {
+        for n in &plan.nodes {
+            let cpus: Vec<String> = n.cpus.iter().map(usize::to_string).collect();
+            let cores = match n.cores {
+                1 => String::new(),
+                cores => format!("{cores} cores of "),
+            };
+            let cpus = cpus.join(", ");
+            say!(
+                "{:<4} {:<12} {cores}{:.2} of CPU {cpus}",
+                n.name,
+                n.addr,
+                n.speed
+            );
+        }
+        let option = if name == "lab" {
+            String::new()
+        } else {
+            format!(" --name {name}")
+        };
+        let try_it = if farm { "armento nodes" } else { "hostname" };
+        say!(
+            "lab {name} is up: `armento lab exec{option} n1 -- {try_it}`, `armento lab down{option}`"
+        );
+    }
+    Ok(0)
+}
