@@ -6,9 +6,11 @@ use crate::state::{Dir, MARK};
 use crate::switch::{COMMIT, Outcome};
 use crate::{down, enter, net, sys};
 use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A running lab. Dropping it takes it down; so does the end of this process, even by SIGKILL. [`Lab::keep`] lets it
@@ -23,13 +25,22 @@ pub struct Lab {
     over: bool,
 }
 
+/// Bytes through one network interface of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    pub node: String,
+    pub interface: String,
+    pub received: u64,
+    pub sent: u64,
+}
+
 /// One node of a lab.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub lab: String,
     pub name: String,
     pub addr: String,
-    exe: std::path::PathBuf,
+    exe: PathBuf,
 }
 
 impl Lab {
@@ -78,6 +89,46 @@ impl Lab {
     /// Node number `i`, counted from 1 as their names are: `node(1)` is n1.
     pub fn node(&self, i: usize) -> &Node {
         &self.nodes[i - 1]
+    }
+
+    /// Root directory of node number `i`, counted from 1, as seen from this machine.
+    pub fn root(&self, i: usize) -> Result<PathBuf> {
+        Ok(self.process(i)?.join("root"))
+    }
+
+    /// Bytes that each node's network interfaces have carried since the lab was started, in the order of the nodes.
+    /// KERNEL: proc_net(5), /proc/PID/net/dev is of the process's network namespace.
+    pub fn traffic(&self) -> Result<Vec<Traffic>> {
+        let mut all = Vec::new();
+        for (i, node) in self.nodes.iter().enumerate() {
+            let path = self.process(i + 1)?.join("net/dev");
+            let text = fs::read_to_string(&path)
+                .with_context(|| format!("no counters of {}", node.name))?;
+            all.extend(traffic_of(&node.name, &text));
+        }
+        Ok(all)
+    }
+
+    /// Names of the nodes whose first process has ended: they are gone with all their processes.
+    pub fn lost(&self) -> Vec<String> {
+        let pids = Dir::of(&self.plan.name).ok().and_then(|dir| dir.pids());
+        let first = pids.map(|p| p.nodes).unwrap_or_default();
+        let alive = |i: usize| first.get(i).is_some_and(|p| p.alive());
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .filter(|(i, _)| !alive(*i))
+            .map(|(_, n)| n.name.clone())
+            .collect()
+    }
+
+    /// Directory below /proc of the first process of node number `i`.
+    fn process(&self, i: usize) -> Result<PathBuf> {
+        let pids = Dir::of(&self.plan.name)?
+            .pids()
+            .context("the lab has no list of processes")?;
+        let first = i.checked_sub(1).and_then(|i| pids.nodes.get(i));
+        let first = first.context("the lab has no such node")?;
+        Ok(PathBuf::from(format!("/proc/{}", first.pid)))
     }
 
     /// Takes the lab down. After `Ok` no trace of it is left.
@@ -206,6 +257,25 @@ pub(crate) fn exec_main(args: &[std::ffi::OsString]) -> Result<i32> {
     enter::run(&entry)
 }
 
+/// The interfaces of /proc/net/dev but the loopback. The first number is received bytes, the ninth sent ones.
+fn traffic_of(node: &str, text: &str) -> Vec<Traffic> {
+    let one = |line: &str| {
+        let (name, numbers) = line.split_once(':')?;
+        let numbers: Vec<u64> = numbers
+            .split_whitespace()
+            .filter_map(|n| n.parse().ok())
+            .collect();
+        let interface = name.trim().to_owned();
+        (interface != "lo").then_some(Traffic {
+            node: node.to_owned(),
+            interface,
+            received: *numbers.first()?,
+            sent: *numbers.get(8)?,
+        })
+    };
+    text.lines().filter_map(one).collect()
+}
+
 fn nodes_of(plan: &Plan) -> Vec<Node> {
     let one = |n: &crate::spec::NodePlan| Node {
         lab: plan.name.clone(),
@@ -229,5 +299,24 @@ fn check_machine() -> Result<()> {
             "missing: {}\nhint: apt-get install iproute2",
             tools.join(", ")
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_interfaces_are_read() {
+        let text = "Inter-|   Receive |  Transmit\n face |bytes packets|bytes\n\
+                    \x20   lo: 9 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\n\
+                    \x20 eth0: 1500 3 0 0 0 0 0 0 70 1 0 0 0 0 0 0\n";
+        let all = traffic_of("n1", text);
+        assert_eq!(all.len(), 1);
+        assert_eq!(
+            (&*all[0].interface, all[0].received, all[0].sent),
+            ("eth0", 1500, 70)
+        );
+        assert_eq!(traffic_of("n1", "eth0: 1 2"), []);
     }
 }

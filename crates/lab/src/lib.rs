@@ -18,16 +18,16 @@ mod say;
 
 mod cgroup;
 mod cmd;
-pub mod demo;
 pub mod doctor;
 mod down;
 mod enter;
+mod facts;
 pub mod farm;
 mod hierarchy;
 mod lab;
 mod net;
 mod node;
-mod play;
+pub mod play;
 pub mod proxy;
 mod root;
 mod spec;
@@ -36,9 +36,12 @@ mod switch;
 mod sys;
 
 pub use cmd::{Cmd, run};
-pub use lab::{Lab, Node};
-pub use say::told;
+pub use down::own as down_own;
+pub use facts::Facts;
+pub use lab::{Lab, Node, Traffic};
+pub use say::{told, write_out};
 pub use spec::{Link, NodePlan, Plan, Spec, parse_rate, parse_size};
+pub use sys::{Signals, is_root};
 
 use std::ffi::OsString;
 

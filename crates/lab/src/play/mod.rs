@@ -9,9 +9,10 @@ mod way;
 
 use anyhow::{Result, anyhow};
 use armento_scenario::{Row, Scenario, Table};
-use stage::Stage;
 use std::path::PathBuf;
-use way::Way;
+
+pub use stage::Stage;
+pub use way::Way;
 
 pub const HELP: &str = "Examples:
   armento lab play scenarios/four-equal.toml
