@@ -104,20 +104,18 @@ impl Cell {
         }
     }
 
-    /// A number computed here from published ones.
+    /// A number computed here from others.
     pub fn recomputed(value: f64, decimals: usize) -> Cell {
-        Cell::new(format!("{value:.decimals$}"), Kind::Recomputed)
+        Cell::new(number(value, decimals), Kind::Recomputed)
     }
 
     /// A measured value, with its range where it was repeated.
     pub fn measured(mean: Option<Mean>, decimals: usize) -> Cell {
         let Some(m) = mean else { return Cell::unrun() };
-        let text = match m.count {
-            1 => format!("{:.decimals$}", m.mean),
-            _ => format!(
-                "{:.decimals$} ({:.decimals$} to {:.decimals$})",
-                m.mean, m.low, m.high
-            ),
+        let [mean, low, high] = [m.mean, m.low, m.high].map(|v| number(v, decimals));
+        let text = match low == high {
+            true => mean,
+            false => format!("{mean} ({low} to {high})"),
         };
         Cell::new(text, Kind::Measured)
     }
@@ -144,6 +142,16 @@ impl Cell {
             Some(id) => format!("{} {id}", self.text),
             None => self.text.clone(),
         }
+    }
+}
+
+/// Without the sign of a zero.
+fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let zero = text.bytes().all(|b| matches!(b, b'-' | b'0' | b'.'));
+    match zero {
+        true => text.trim_start_matches('-').to_owned(),
+        false => text,
     }
 }
 
@@ -243,6 +251,8 @@ mod tests {
             Cell::measured(mean.map(|m| m.times(2.0)), 0).text,
             "5 (2 to 9)"
         );
+        assert_eq!(Cell::measured(Mean::of(&[2.0, 2.0]), 1).text, "2.0");
         assert_eq!(Cell::measured(None, 1).text, "not run");
+        assert_eq!(Cell::recomputed(-0.04, 1).text, "0.0");
     }
 }

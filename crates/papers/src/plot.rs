@@ -95,6 +95,12 @@ fn colour(i: usize) -> RGBColor {
     COLOURS[i % COLOURS.len()]
 }
 
+/// A number of an axis, without a fraction where it has none.
+fn short(value: f64) -> String {
+    let rounded = (value * 1000.0).round() / 1000.0;
+    format!("{rounded}")
+}
+
 fn lines(plot: &Plot, series: &[Series], area: &Area) -> Drawn {
     let points = || series.iter().flat_map(|s| &s.points);
     let (right, top) = (reach(points().map(|p| p.0)), reach(points().map(|p| p.1)));
@@ -108,6 +114,8 @@ fn lines(plot: &Plot, series: &[Series], area: &Area) -> Drawn {
         .configure_mesh()
         .x_desc(&plot.x)
         .y_desc(&plot.y)
+        .x_label_formatter(&|v| short(*v))
+        .y_label_formatter(&|v| short(*v))
         .label_style((FONT, 13))
         .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.12))

@@ -198,18 +198,20 @@ fn live_chapter(found: &Found) -> Chapter {
 }
 
 fn curve(found: &Found, key: &str, task: &str) -> Table {
-    let mut all = Table::new(
-        format!("{task}: power in nodes, W(N)"),
-        &[
-            "N",
-            "seconds",
-            "W(N)",
-            "W(N) over N, %",
-            "forecast from the size before",
-            "forecast over W, %",
-            "published W over Z, mono, point to point",
-        ],
-    );
+    // The paper's task alone has a published value: that of three nodes.
+    let printed = key == "growth";
+    let mut heads = vec![
+        "N",
+        "seconds",
+        "W(N)",
+        "W(N) over N, %",
+        "forecast from the size before",
+        "forecast over W, %",
+    ];
+    if printed {
+        heads.push("W over Z, mono, point to point, from published times");
+    }
+    let mut all = Table::new(format!("{task}: power in nodes, W(N)"), &heads);
     let pattern = format!("{key}.{{n}}.s");
     let sizes = found.values.numbers(&[&pattern]).unwrap_or_default();
     let sizes = if sizes.is_empty() { vec![3] } else { sizes };
@@ -220,10 +222,7 @@ fn curve(found: &Found, key: &str, task: &str) -> Table {
             v.map_or_else(Cell::unrun, |v| Cell::recomputed(v, decimals))
         };
         let error = || Some((forecast? / w? - 1.0) * 100.0);
-        let share = values()
-            .get("mono.p2p.share")
-            .filter(|_| n == 3 && key == "growth");
-        all.rows.push(vec![
+        let mut cells = vec![
             Cell::label(n.to_string()),
             Cell::measured(get("s"), 1),
             Cell::measured(get("w"), 3),
@@ -236,8 +235,12 @@ fn curve(found: &Found, key: &str, task: &str) -> Table {
                 1 => Cell::unprinted(),
                 _ => shown(error(), 1),
             },
-            share.map_or_else(Cell::unprinted, |s| Cell::recomputed(s * 3.0, 3)),
-        ]);
+        ];
+        if printed {
+            let share = values().get("mono.p2p.share").filter(|_| n == 3);
+            cells.push(share.map_or_else(Cell::unprinted, |s| Cell::recomputed(s * 3.0, 3)));
+        }
+        all.rows.push(cells);
     }
     all
 }

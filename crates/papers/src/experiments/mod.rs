@@ -4,7 +4,9 @@
 //! should come of it. An experiment that cannot be run yet is absent. Start at [`ALL`].
 
 mod costs;
+mod fork;
 mod growth;
+mod naples;
 mod play;
 mod power;
 mod riello;
@@ -25,6 +27,8 @@ pub static ALL: &[&Experiment] = &[
     &topology::STEREO,
     &topology::MONO,
     &growth::LIVE,
+    &fork::EXPERIMENT,
+    &naples::EXPERIMENT,
     &test1::LIVE,
     &riello::TABLE1,
 ];

@@ -180,6 +180,11 @@ fn chapter(test: &str, title: &str, found: &Found) -> Chapter {
                     .collect(),
             ),
         }],
-        notes: vec!["The paper prints these as figures without values.".into()],
+        notes: vec![
+            "The paper prints these as figures without values. The limit knows all lengths, and counts an endless program of a \
+             node as one more of the longest programs: the node gives it less where programs come and go, so that a farm may fall \
+             a little below."
+                .into(),
+        ],
     }
 }

@@ -86,6 +86,6 @@ mod tests {
             assert!(!place.is_empty() && row.text(&m.column).is_some(), "{m:?}");
             assert_eq!(mark(&row, &m.column), Some(&*m.erratum));
         }
-        assert_eq!(marks().len(), 28);
+        assert_eq!(marks().len(), 30);
     }
 }

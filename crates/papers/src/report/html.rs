@@ -17,7 +17,7 @@ pub fn page(sections: &[Section]) -> Result<String> {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>The papers, re-run</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>The papers, re-run</h1>\n\
-         <p>Published values are as printed, <span class=\"measured\">measured</span> ones of the scale that each section \
+         <p>Published values are as printed, <span class=\"measured\">measured or simulated</span> ones of the scale that each section \
          states, <span class=\"recomputed\">recomputed</span> ones follow from either. Errata carry their ids.</p>\n"
     );
     text += &summary(sections);

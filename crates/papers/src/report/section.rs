@@ -3,7 +3,7 @@
 use crate::chapter::Chapter;
 use crate::formula::Values;
 use crate::relations::{self, Judged, Verdict};
-use crate::runner::{Build, Experiment, Found, Results};
+use crate::runner::{Build, Experiment, Found, On, Results};
 use std::collections::BTreeMap;
 
 /// One experiment with its results, if it has any.
@@ -55,8 +55,14 @@ fn facts(e: &Experiment, results: Option<&Results>, here: &Build) -> Vec<String>
         n => format!("{n} runs each: mean, lowest and highest are shown"),
     };
     all.push(format!(
-        "Measured: {began}; scale {} (1 is as long as in the paper), {} nodes; {repeats}; seeds from 1.",
-        r.setting.scale, r.setting.nodes
+        "{}: {began}; scale {} (1 is as long as in the paper), {} nodes; {repeats}; seeds from 1.",
+        match e.on {
+            On::Paper => "Computed",
+            On::Simulator => "Simulated",
+            On::Lab => "Measured",
+        },
+        r.setting.scale,
+        r.setting.nodes
     ));
     let m = &r.machine;
     all.push(format!(

@@ -3,6 +3,7 @@
 use super::section::Section;
 use crate::chapter::{Cell, Kind, Table};
 use crate::published;
+use crate::runner::On;
 use std::collections::BTreeSet;
 
 /// Width of paragraphs.
@@ -46,9 +47,13 @@ pub fn section(s: &Section) -> String {
             "" => String::new(),
             published => format!("; published {published}"),
         };
+        let ground = match e.on {
+            On::Paper => "computed",
+            _ => "measured",
+        };
         let measured = match &*j.measured {
-            "" => "nothing measured".to_owned(),
-            measured => format!("measured {measured}"),
+            "" => format!("nothing {ground}"),
+            measured => format!("{ground} {measured}"),
         };
         text += &format!(
             "     {}; rule: {}\n     {measured}{published}\n",
@@ -91,7 +96,7 @@ fn grid(table: &Table) -> String {
     let lines = heads.iter().map(Vec::len).max().unwrap_or(0);
     let left = |i: usize| {
         let kinds = table.rows.iter().map(|r| r[i].kind);
-        kinds.clone().all(|k| k == Kind::Bar) || (i == 0 && kinds.clone().all(|k| k == Kind::Label))
+        kinds.clone().any(|k| k == Kind::Bar) || (i == 0 && kinds.clone().all(|k| k == Kind::Label))
     };
     let pad = |i: usize, text: &str| {
         let gap = " ".repeat(widths[i].saturating_sub(text.chars().count()));
