@@ -1,8 +1,8 @@
 //! The curve of equivalent power over the number of nodes, with its forecast: in virtual time to 100 nodes, and in a lab
 //! to four.
 
+use super::conversions::{TOOLS, clip_fits, converted, speed_of};
 use super::play::{LIMIT, prices};
-use super::topology::{TOOLS, clip_fits, converted, speed_of};
 use crate::chapter::{Cell, Chapter, Content, Line, Plot, Series, Table};
 use crate::encoders::{Mode, Prepared, Work};
 use crate::formula::Values;

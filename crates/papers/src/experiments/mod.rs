@@ -3,6 +3,7 @@
 //! Each file says what is shown, what it needs, what is run, and which table it makes; `papers/relations.csv` has what
 //! should come of it. An experiment that cannot be run yet is absent. Start at [`ALL`].
 
+mod conversions;
 mod costs;
 mod fork;
 mod growth;

@@ -1,6 +1,6 @@
 //! Ten nodes that convert sound files: the test of the X terminals of Naples, of which no result is known.
 
-use super::topology::{TOOLS, clip_fits, converted, speed_of};
+use super::conversions::{TOOLS, clip_fits, converted, speed_of};
 use crate::chapter::{Cell, Chapter, Table};
 use crate::encoders::{Mode, Prepared, Work};
 use crate::formula::Values;
@@ -23,7 +23,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     scale_range: 0.001..=1.0,
     minutes: 2.5,
     tools: TOOLS,
-    relations: &["B-09"],
+    relations: &[],
     fits: always,
     prepare,
     runs,

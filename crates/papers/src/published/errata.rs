@@ -1,6 +1,6 @@
 //! Errata, and the cells that they concern.
 
-use super::table::{Row, table};
+use super::tables::{Row, table};
 use std::sync::LazyLock;
 
 /// A published value that does not recompute, contradicts another or cannot be physical.

@@ -4,14 +4,14 @@
 //! [`values`].
 
 mod errata;
+mod named;
 #[cfg(test)]
 mod recomputed;
-mod table;
-mod values;
+mod tables;
 
 pub use errata::{errata, mark};
-pub use table::{Row, table};
-pub use values::values;
+pub use named::values;
+pub use tables::{Row, table};
 
 /// PAPER(P, test bed): the 24 conversions of each run.
 pub const JOBS: usize = 24;

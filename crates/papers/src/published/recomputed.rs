@@ -1,6 +1,6 @@
 //! Every derived number of `papers/`, recomputed from the others, and every erratum.
 
-use super::table::Table;
+use super::tables::Table;
 use super::{BYTES_PER_JOB, JOBS, MHZ, Row, TEST1_NODES, TEST1_S, errata, table};
 use crate::figures::{bar, percent};
 use armento_scenario::levelled;
@@ -257,7 +257,7 @@ fn derived_values_recompute_where_they_are_not_marked() {
     let marked = marks.rows().filter(|r| r.text("recomputes") == Some("no"));
     let marked = marked.map(|r| (text(&r, "file"), text(&r, "where"), text(&r, "column")));
     assert_eq!(cells.wrong, marked.collect());
-    assert!(cells.count > 230, "{} cells were recomputed", cells.count);
+    assert!(cells.count > 220, "{} cells were recomputed", cells.count);
 }
 
 /// PAPER(P): settings and what follows from them.

@@ -1,6 +1,6 @@
 //! Sections as one page that needs nothing else: styles and pictures are within it.
 
-use super::section::Section;
+use super::sections::Section;
 use crate::chapter::{Cell, Kind, Table};
 use crate::plot;
 use crate::published;

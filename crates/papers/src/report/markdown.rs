@@ -1,6 +1,6 @@
 //! Sections as Markdown, with pictures as files beside it.
 
-use super::section::Section;
+use super::sections::Section;
 use crate::chapter::{Kind, Table};
 use crate::plot;
 use crate::published;

@@ -5,12 +5,12 @@
 
 mod html;
 mod markdown;
-mod section;
+mod sections;
 mod text;
 
 pub use html::page as html;
 pub use markdown::{page as markdown, pictures};
-pub use section::{Section, section};
+pub use sections::{Section, section};
 pub use text::section as text;
 
 #[cfg(test)]

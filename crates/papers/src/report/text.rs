@@ -1,6 +1,6 @@
 //! A section for a terminal.
 
-use super::section::Section;
+use super::sections::Section;
 use crate::chapter::{Cell, Kind, Table};
 use crate::published;
 use crate::runner::On;

@@ -1,6 +1,6 @@
 //! Published values by the names that relations use.
 
-use super::table::{Row, table};
+use super::tables::{Row, table};
 use super::{JOBS, TEST1_NODES, TEST1_S};
 use crate::formula::Values;
 use std::sync::LazyLock;
