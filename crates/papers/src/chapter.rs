@@ -124,7 +124,7 @@ impl Cell {
     pub fn bar(percent: Option<f64>) -> Cell {
         match percent {
             Some(percent) => Cell::new(figures::bar(percent), Kind::Bar),
-            None => Cell::unrun(),
+            None => Cell::new("not run", Kind::Bar),
         }
     }
 
@@ -163,6 +163,13 @@ impl Table {
             heads: heads.iter().map(|h| (*h).to_owned()).collect(),
             rows: Vec::new(),
         }
+    }
+
+    /// Whether a column has words or bars, which begin at its left edge.
+    pub fn has_words(&self, column: usize) -> bool {
+        let kinds = self.rows.iter().filter_map(|r| Some(r.get(column)?.kind));
+        let mut kinds = kinds.filter(|k| *k != Kind::Empty).peekable();
+        kinds.peek().is_some() && kinds.all(|k| matches!(k, Kind::Label | Kind::Bar))
     }
 
     /// Ids of the errata that it carries, in their order.

@@ -53,7 +53,7 @@ pub struct Run {
     /// Length of the work, 1 as in the paper [default: the experiment's]
     #[arg(long, value_name = "K")]
     scale: Option<f64>,
-    /// Run only where this is the ground [default: the experiment's]
+    /// Ground: `all` are those of this one, others are refused [default: the experiment's]
     #[arg(long, value_enum)]
     on: Option<On>,
     /// Number of nodes [default: the experiment's]
@@ -134,9 +134,11 @@ fn list(args: &List) -> Result<i32> {
     Ok(0)
 }
 
-fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {
+/// `all` are those of the wanted ground; without one, all that need no farm of the user's.
+fn chosen(ids: &[String], on: Option<On>) -> Result<Vec<&'static Experiment>> {
     if ids.iter().any(|id| id == "all") {
-        return Ok(ALL.to_vec());
+        let wanted = |e: &&&Experiment| on.map_or(e.on != On::Farm, |on| e.on == on);
+        return Ok(ALL.iter().filter(wanted).copied().collect());
     }
     let mut chosen: Vec<&Experiment> = Vec::new();
     for id in ids {
@@ -150,7 +152,7 @@ fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {
 }
 
 fn run_all(args: &Run) -> Result<i32> {
-    let chosen = chosen(&args.ids)?;
+    let chosen = chosen(&args.ids, args.on)?;
     let folder = runner::folder(args.data.as_deref())?;
     let order = Order {
         scale: args.scale,

@@ -172,6 +172,7 @@ fn horizontal(plot: &Plot, bars: &[Bar], area: &Area) -> Drawn {
         .disable_y_mesh()
         .y_labels(0)
         .x_desc(&plot.x)
+        .x_label_formatter(&|v| short(*v))
         .label_style((FONT, 13))
         .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.12))
@@ -190,7 +191,8 @@ fn horizontal(plot: &Plot, bars: &[Bar], area: &Area) -> Drawn {
 }
 
 fn stretches(plot: &Plot, all: &[Stretch], places: &[String], area: &Area) -> Drawn {
-    let right = reach(all.iter().map(|s| s.to));
+    // Room for the names of places.
+    let right = reach(all.iter().map(|s| s.to)) * 1.1;
     let rows = all.iter().map(|s| s.row).max().unwrap_or(0) as f64;
     let mut chart = ChartBuilder::on(area)
         .caption(&plot.title, (FONT, 18))
@@ -203,6 +205,8 @@ fn stretches(plot: &Plot, all: &[Stretch], places: &[String], area: &Area) -> Dr
         .disable_y_mesh()
         .x_desc(&plot.x)
         .y_desc(&plot.y)
+        .x_label_formatter(&|v| short(*v))
+        .y_label_formatter(&|v| short(*v))
         .label_style((FONT, 13))
         .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.12))

@@ -11,6 +11,7 @@ use anyhow::{Result, anyhow};
 use armento_scenario::{Row, Scenario, Table};
 use std::path::PathBuf;
 
+pub use jobs::{compile, ended};
 pub use stage::Stage;
 pub use way::Way;
 

@@ -5,6 +5,7 @@
 //! [`prepare`] and [`Work`].
 
 mod mode;
+mod places;
 mod plan;
 mod scripts;
 mod sound;
@@ -15,9 +16,10 @@ mod watch;
 mod work;
 
 pub use mode::Mode;
+pub use places::picture as places_picture;
 pub use plan::{Encoder, Plan};
 pub use sound::check_packages;
 pub use stage::Interrupted;
 pub use view::Hop;
 pub use watch::{Seen, Usage};
-pub use work::{Prepared, Sample, Work, prepare, speed};
+pub use work::{Prepared, Sample, Together, Work, prepare, speed};

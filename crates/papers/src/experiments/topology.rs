@@ -2,7 +2,7 @@
 
 use super::conversions::{TOOLS, clip_fits, converted, speed_of};
 use crate::chapter::{Bar, Cell, Chapter, Content, Mean, Plot, Table};
-use crate::encoders::{Mode, Prepared, Work, prepare as measure};
+use crate::encoders::{Mode, Prepared, Together, Work, places_picture, prepare as measure};
 use crate::formula::Values;
 use crate::published::{MHZ, Row, table};
 use crate::runner::{Experiment, Found, Measured, On, Run, Setting, always};
@@ -231,19 +231,32 @@ fn chapter(mode: Mode, found: &Found) -> Chapter {
         ]);
         picture.extend(percent.map(|p| bar(topology, "measured", p, 1)));
     }
+    let mut plots = vec![Plot {
+        title: format!("24 conversions, {word}: percent of the single node"),
+        x: "%".into(),
+        y: String::new(),
+        content: Content::Bars(picture),
+    }];
+    plots.extend(places_of(found));
     Chapter {
         tables: vec![all, spread, bars, power(mode, found)],
-        plots: vec![Plot {
-            title: format!("24 conversions, {word}: percent of the single node"),
-            x: "%".into(),
-            y: String::new(),
-            content: Content::Bars(picture),
-        }],
+        plots,
         notes: vec![
             "The makespan is last end less first start; the paper takes the longest job (E-15)."
                 .into(),
         ],
     }
+}
+
+/// Where the conversions of the first run on the farm were.
+fn places_of(found: &Found) -> Option<Plot> {
+    let results = found.results?;
+    let sample = results.samples.iter().find(|s| s.run == "switch")?;
+    let all: Together = serde_json::from_value(sample.raw.clone()).ok()?;
+    let nodes: Vec<String> = (1..=results.setting.nodes)
+        .map(|n| format!("n{n}"))
+        .collect();
+    Some(places_picture(&all.ran.spans, &all.samples, &nodes))
 }
 
 fn bar(topology: &str, what: &str, value: f64, series: usize) -> Bar {

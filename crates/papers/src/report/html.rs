@@ -85,8 +85,13 @@ fn grid(table: &Table) -> String {
         "<div class=\"wide\"><table>\n<caption>{}</caption>\n<tr>",
         worded(&table.title)
     );
-    for head in &table.heads {
-        text += &format!("<th>{}</th>", worded(head));
+    for (i, head) in table.heads.iter().enumerate() {
+        let class = if table.has_words(i) {
+            " class=\"words\""
+        } else {
+            ""
+        };
+        text += &format!("<th{class}>{}</th>", worded(head));
     }
     text += "</tr>\n";
     for row in &table.rows {

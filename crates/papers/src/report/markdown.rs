@@ -95,11 +95,7 @@ fn grid(table: &Table) -> String {
     }
     text += "\n|";
     for i in 0..table.heads.len() {
-        let labels = table
-            .rows
-            .iter()
-            .all(|r| matches!(r[i].kind, Kind::Label | Kind::Bar));
-        text += if labels { "---|" } else { "---:|" };
+        text += if table.has_words(i) { "---|" } else { "---:|" };
     }
     text.push('\n');
     for row in &table.rows {

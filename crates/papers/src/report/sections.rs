@@ -26,7 +26,11 @@ pub fn section<'a>(
     let means = results.map_or_else(BTreeMap::new, Results::means);
     let mut values = results.map_or_else(Values::default, Results::values);
     (experiment.derive)(&mut values);
-    let with_others = values.clone().or(others);
+    // What was not run shows no relation, whatever others have measured.
+    let with_others = match results {
+        Some(_) => values.clone().or(others),
+        None => Values::default(),
+    };
     let found = Found {
         results,
         means,
@@ -59,7 +63,7 @@ fn facts(e: &Experiment, results: Option<&Results>, here: &Build) -> Vec<String>
         match e.on {
             On::Paper => "Computed",
             On::Simulator => "Simulated",
-            On::Lab => "Measured",
+            On::Lab | On::Farm => "Measured",
         },
         r.setting.scale,
         r.setting.nodes

@@ -1,7 +1,7 @@
 //! A section for a terminal.
 
 use super::sections::Section;
-use crate::chapter::{Cell, Kind, Table};
+use crate::chapter::{Cell, Table};
 use crate::published;
 use crate::runner::On;
 use std::collections::BTreeSet;
@@ -94,13 +94,9 @@ fn grid(table: &Table) -> String {
     };
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let lines = heads.iter().map(Vec::len).max().unwrap_or(0);
-    let left = |i: usize| {
-        let kinds = table.rows.iter().map(|r| r[i].kind);
-        kinds.clone().any(|k| k == Kind::Bar) || (i == 0 && kinds.clone().all(|k| k == Kind::Label))
-    };
     let pad = |i: usize, text: &str| {
         let gap = " ".repeat(widths[i].saturating_sub(text.chars().count()));
-        match left(i) {
+        match table.has_words(i) {
             true => format!("{text}{gap}"),
             false => format!("{gap}{text}"),
         }

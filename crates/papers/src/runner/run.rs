@@ -194,8 +194,7 @@ fn earlier(
     let Some(earlier) = Results::load(folder, e.id)? else {
         return Ok(None);
     };
-    let anew =
-        format!("hint: run it anew without --resume, or keep these results elsewhere: --data DIR");
+    let anew = "hint: run it anew without --resume, or keep these results elsewhere: --data DIR";
     if earlier.build != Build::here() {
         bail!(
             "{}: the results at hand are of another build ({} {}), and would be mixed with those of this one\n{anew}",

@@ -12,6 +12,8 @@ pub enum On {
     Simulator,
     /// On a farm of this machine, made for it.
     Lab,
+    /// On the farm to which this node belongs.
+    Farm,
 }
 
 impl On {
@@ -21,6 +23,7 @@ impl On {
             On::Paper => "paper",
             On::Simulator => "simulator",
             On::Lab => "lab",
+            On::Farm => "farm",
         }
     }
 }
