@@ -70,9 +70,10 @@ fn draw(plots: &[&Plot]) -> Result<String> {
             let (area, below) = rest.split_vertically(height(plot));
             // plotters' errors borrow the canvas; as text they can be returned.
             one(plot, &area).map_err(|e| anyhow!("the picture `{}`: {e}", plot.title))?;
-            area.present().map_err(|e| anyhow!("the picture: {e}"))?;
             rest = below;
         }
+        // It ends the document: once, at the end.
+        rest.present().map_err(|e| anyhow!("the picture: {e}"))?;
     }
     Ok(text)
 }
@@ -264,6 +265,7 @@ mod tests {
         let text = file(&[&lines, &bars]).expect("drawn");
         assert!(text.contains("published, switch: 36.66") && text.contains("#FFFFFF"));
         assert!(text.contains("#000000"));
+        assert!(text.trim_end().ends_with("</svg>") && text.matches("</svg>").count() == 1);
         let none = plot(Content::Lines(Vec::new()));
         assert!(svg(&none).is_ok());
     }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// PAPER(M, test 1): length of a program, seconds.
@@ -132,12 +132,7 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
     let began = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0.0, |d| d.as_secs_f64());
-    // A session of its own, which ends with this process: its standard input is then closed.
-    let mut shell = Command::new("setsid");
-    shell
-        .args(["--wait", "bash", "-c", &text])
-        .stdin(Stdio::piped());
-    let status = shell.spawn().context("cannot start a shell")?.wait()?;
+    let status = run_script(&text)?;
     let report = fs::read_to_string(folder.0.join("report")).unwrap_or_default();
     let ends = ended(&report, began);
     let problem = if !status.success() || ends.len() != n {
@@ -163,6 +158,20 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
         traffic: Vec::new(),
         problem,
     })
+}
+
+/// Runs it in a session of its own, which ends with this process: its standard input is then closed.
+fn run_script(text: &str) -> Result<ExitStatus> {
+    let mut shell = Command::new("setsid");
+    shell
+        .args(["--wait", "bash", "-c", text])
+        .stdin(Stdio::piped());
+    let mut child = shell.spawn().context("cannot start a shell")?;
+    // Waiting would close it.
+    let held = child.stdin.take();
+    let status = child.wait()?;
+    drop(held);
+    Ok(status)
 }
 
 /// All programs at once, as a user would start them. When this process ends, so do they.
@@ -288,11 +297,7 @@ mod tests {
         fs::write(&program, "#!/bin/sh\nexit 0\n").expect("written");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
         let text = script(3, false, 0.1, &dir.0).expect("a script");
-        let mut shell = Command::new("setsid");
-        shell
-            .args(["--wait", "bash", "-c", &text])
-            .stdin(Stdio::piped());
-        let status = shell.spawn().expect("a shell").wait().expect("its end");
+        let status = run_script(&text).expect("a shell");
         let report = fs::read_to_string(dir.0.join("report")).expect("a report");
         assert!(report.lines().count() == 3, "{status}: {report}");
     }

@@ -58,15 +58,18 @@ fn facts(e: &Experiment, results: Option<&Results>, here: &Build) -> Vec<String>
         1 => "one run each".to_owned(),
         n => format!("{n} runs each: mean, lowest and highest are shown"),
     };
+    let nodes = match r.setting.nodes {
+        0 => String::new(),
+        n => format!(", {n} nodes"),
+    };
     all.push(format!(
-        "{}: {began}; scale {} (1 is as long as in the paper), {} nodes; {repeats}; seeds from 1.",
+        "{}: {began}; scale {} (1 is as long as in the paper){nodes}; {repeats}; seeds from 1.",
         match e.on {
             On::Paper => "Computed",
             On::Simulator => "Simulated",
             On::Lab | On::Farm => "Measured",
         },
-        r.setting.scale,
-        r.setting.nodes
+        r.setting.scale
     ));
     let m = &r.machine;
     all.push(format!(
