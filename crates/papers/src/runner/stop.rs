@@ -21,6 +21,21 @@ impl Stop {
     }
 }
 
+/// Temporary folders of this process, `armento-WHAT-PID`: it ends without dropping what would remove them.
+fn remove_folders() {
+    let end = format!("-{}", std::process::id());
+    let all = std::fs::read_dir(std::env::temp_dir())
+        .into_iter()
+        .flatten();
+    for folder in all.flatten() {
+        let name = folder.file_name().to_string_lossy().into_owned();
+        if name.starts_with("armento-") && name.ends_with(&end) {
+            // A failure here has no remedy, and the folder is a temporary one.
+            let _ = std::fs::remove_dir_all(folder.path());
+        }
+    }
+}
+
 /// Begins to watch for signals. `hint`: what is said at the end.
 pub fn arm(hint: String) -> Result<Stop> {
     let stop = Stop::default();
@@ -35,6 +50,7 @@ pub fn arm(hint: String) -> Result<Stop> {
             if let Err(e) = down {
                 eprintln!("armento paper: {e:#}");
             }
+            remove_folders();
             eprintln!("armento paper: {INTERRUPTED}\nhint: {hint}");
             std::process::exit(128 + signal);
         }
