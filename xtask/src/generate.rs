@@ -14,7 +14,7 @@ struct Page {
     text: fn() -> String,
 }
 
-const PAGES: [Page; 4] = [
+const PAGES: [Page; 5] = [
     Page {
         path: "docs/manual/reasons.md",
         text: reasons,
@@ -30,6 +30,10 @@ const PAGES: [Page; 4] = [
     Page {
         path: "docs/state-census.md",
         text: armento_census::page,
+    },
+    Page {
+        path: "docs/papers.md",
+        text: armento_papers::page,
     },
 ];
 

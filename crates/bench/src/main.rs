@@ -6,7 +6,6 @@
 //! one file a bench; `row.rs` is their report.
 
 mod bench;
-mod facts;
 mod programs;
 mod row;
 mod run;
@@ -15,6 +14,7 @@ mod sys;
 mod witness;
 
 use anyhow::{Context, Result, bail};
+use armento_lab::Facts;
 use bench::{BENCHES, Bench};
 use clap::Parser;
 use row::{Row, Table};
@@ -97,7 +97,7 @@ fn run(args: &Args) -> Result<bool> {
     });
     let armento = armento(args.armento.as_deref())?;
     let programs = programs::Programs::compile()?;
-    let mut facts = facts::Facts::before(&armento)?;
+    let mut facts = Facts::before(&armento)?;
     print!("{facts}");
     println!("{}", Row::heading());
     let stage = stage::Stage {
@@ -142,7 +142,7 @@ fn measure(bench: &Bench, stage: &stage::Stage, table: &mut Table) {
     }
 }
 
-fn keep(file: &Path, facts: &facts::Facts, quick: bool, rows: &[Row]) -> Result<()> {
+fn keep(file: &Path, facts: &Facts, quick: bool, rows: &[Row]) -> Result<()> {
     let all = serde_json::json!({
         "schema": SCHEMA, "quick": quick, "facts": facts, "rows": rows,
     });

@@ -104,7 +104,10 @@ enum Verb {
     /// Show what this machine can and cannot do, with remedies
     Doctor(armento_lab::doctor::Args),
     /// Run the published experiment: 24 encoders on a farm of four nodes
-    Demo(armento_lab::demo::Args),
+    Demo(armento_papers::demo::Args),
+    /// Run published experiments, and compare with the published values
+    #[command(subcommand)]
+    Paper(armento_papers::Cmd),
     /// Requests of the service's unit and the package's scripts
     #[command(subcommand, hide = true)]
     Service(service::Cmd),
@@ -174,7 +177,8 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
             Ok(0)
         }
         Verb::Doctor(args) => armento_lab::doctor::run(args).map(armento_lab::told),
-        Verb::Demo(args) => armento_lab::demo::run(args).map(armento_lab::told),
+        Verb::Demo(args) => armento_papers::demo::run(args).map(armento_lab::told),
+        Verb::Paper(cmd) => armento_papers::run(cmd).map(armento_lab::told),
         Verb::Service(cmd) => service::run(cmd),
         Verb::Pages(args) => pages::run(&args, Cli::command()),
     }

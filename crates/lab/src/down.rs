@@ -26,6 +26,13 @@ pub fn traces() -> BTreeSet<String> {
         .collect()
 }
 
+/// Takes down the labs that this process raised under names of its own, which end with its number.
+pub fn own() -> Result<()> {
+    let end = format!("-{}", std::process::id());
+    let mut ours = traces().into_iter().filter(|name| name.ends_with(&end));
+    ours.try_for_each(|name| wipe(&name, &mut short_pause))
+}
+
 /// Removes every trace of the lab `name`. `pause` is called between attempts and waits a little. After `Err`: what it
 /// names is left; calling again is safe.
 pub fn wipe(name: &str, pause: &mut dyn FnMut()) -> Result<()> {

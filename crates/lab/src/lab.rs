@@ -4,11 +4,13 @@ use crate::enter::Entry;
 use crate::spec::{Plan, Spec};
 use crate::state::{Dir, MARK};
 use crate::switch::{COMMIT, Outcome};
-use crate::{down, enter, net, sys};
+use crate::{counters, down, enter, net, sys};
 use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A running lab. Dropping it takes it down; so does the end of this process, even by SIGKILL. [`Lab::keep`] lets it
@@ -23,13 +25,22 @@ pub struct Lab {
     over: bool,
 }
 
+/// Bytes through one network interface of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    pub node: String,
+    pub interface: String,
+    pub received: u64,
+    pub sent: u64,
+}
+
 /// One node of a lab.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub lab: String,
     pub name: String,
     pub addr: String,
-    exe: std::path::PathBuf,
+    exe: PathBuf,
 }
 
 impl Lab {
@@ -79,6 +90,48 @@ impl Lab {
     /// Node number `i`, counted from 1 as their names are: `node(1)` is n1.
     pub fn node(&self, i: usize) -> &Node {
         &self.nodes[i - 1]
+    }
+
+    /// Root directory of node number `i`, counted from 1, as seen from this machine.
+    pub fn root(&self, i: usize) -> Result<PathBuf> {
+        Ok(self.process(i)?.join("root"))
+    }
+
+    /// Bytes that each node's network interfaces have carried since the lab was started, in the order of the nodes.
+    pub fn traffic(&self) -> Result<Vec<Traffic>> {
+        let of_node = |(node, nics): (String, Vec<counters::Nic>)| {
+            let one = move |nic: counters::Nic| Traffic {
+                node: node.clone(),
+                interface: nic.name,
+                received: nic.rx_bytes,
+                sent: nic.tx_bytes,
+            };
+            nics.into_iter().map(one)
+        };
+        let all = counters::of(&self.plan.name)?;
+        Ok(all.into_iter().flat_map(of_node).collect())
+    }
+
+    /// Names of the nodes whose first process has ended: they are gone with all their processes.
+    pub fn lost(&self) -> Vec<String> {
+        let pids = Dir::of(&self.plan.name).ok().and_then(|dir| dir.pids());
+        let first = pids.map(|p| p.nodes).unwrap_or_default();
+        let alive = |i: usize| first.get(i).is_some_and(|p| p.alive());
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .filter(|(i, _)| !alive(*i))
+            .map(|(_, n)| n.name.clone())
+            .collect()
+    }
+
+    /// Directory below /proc of the first process of node number `i`.
+    fn process(&self, i: usize) -> Result<PathBuf> {
+        let pids = Dir::of(&self.plan.name)?
+            .pids()
+            .context("the lab has no list of processes")?;
+        let first = i.checked_sub(1).and_then(|i| pids.nodes.get(i));
+        let first = first.context("the lab has no such node")?;
+        Ok(PathBuf::from(format!("/proc/{}", first.pid)))
     }
 
     /// Takes the lab down. After `Ok` no trace of it is left.

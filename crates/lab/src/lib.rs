@@ -24,18 +24,18 @@ mod cgroup;
 pub mod check;
 mod cmd;
 pub mod counters;
-pub mod demo;
 mod disk;
 pub mod doctor;
 mod down;
 mod enter;
+mod facts;
 pub mod farm;
 mod hierarchy;
 mod lab;
 mod load;
 mod net;
 mod node;
-mod play;
+pub mod play;
 mod probe;
 pub mod proxy;
 mod root;
@@ -46,9 +46,12 @@ mod switch;
 mod sys;
 
 pub use cmd::{Cmd, run};
-pub use lab::{Lab, Node};
-pub use say::told;
+pub use down::own as down_own;
+pub use facts::Facts;
+pub use lab::{Lab, Node, Traffic};
+pub use say::{told, write_out};
 pub use spec::{CableFault, Link, NodePlan, Plan, Share, Spec, parse_rate, parse_size};
+pub use sys::{Signals, is_root};
 
 use std::ffi::OsString;
 

@@ -8,18 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Some output could not be written.
 static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 
-/// Prints a line.
+/// Prints a line to standard output; its reader may be gone.
+#[macro_export]
 macro_rules! say {
     () => {
-        say!("")
+        $crate::say!("")
     };
     ($($text:tt)*) => {
-        $crate::say::write_out(format_args!("{}\n", format_args!($($text)*)))
+        $crate::write_out(format_args!("{}\n", format_args!($($text)*)))
     };
 }
 
 /// Prints, without the end of a line.
-pub(crate) fn write_out(text: Arguments) {
+pub fn write_out(text: Arguments) {
     let mut out = io::stdout().lock();
     let Err(e) = out.write_fmt(text).and_then(|()| out.flush()) else {
         return;

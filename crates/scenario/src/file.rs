@@ -120,6 +120,15 @@ pub struct Copied {
     pub wait: f64,
 }
 
+fn check_scale(scale: f64) -> Result<(), String> {
+    match (1e-4..=1e4).contains(&scale) {
+        true => Ok(()),
+        false => Err(format!(
+            "a scale lies between 0.0001 and 10000, not {scale}"
+        )),
+    }
+}
+
 fn small() -> u64 {
     4
 }
@@ -200,13 +209,15 @@ impl Scenario {
 
     /// Loads a scenario from a file, with the length of its jobs scaled.
     pub fn load(path: &Path, scale: f64) -> Result<Scenario, String> {
-        if !(1e-4..=1e4).contains(&scale) {
-            return Err(format!(
-                "a scale lies between 0.0001 and 10000, not {scale}"
-            ));
-        }
+        check_scale(scale)?;
         let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
-        let mut scenario = Scenario::parse(&text)?;
+        Scenario::scaled(&text, scale)
+    }
+
+    /// Parses a scenario, with the length of its jobs scaled.
+    pub fn scaled(text: &str, scale: f64) -> Result<Scenario, String> {
+        check_scale(scale)?;
+        let mut scenario = Scenario::parse(text)?;
         for job in &mut scenario.jobs {
             job.seconds *= scale;
             if let Some(copy) = &mut job.copy {

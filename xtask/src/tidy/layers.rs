@@ -20,13 +20,15 @@ const LAYERS: &[&[&str]] = &[
     &["noded"],
     &["scenario"],
     &["sim", "lab", "machines"],
-    &["conform"],
+    &["conform", "papers"],
     &["tui"],
     &["cli"],
     &["bench"],
 ];
 /// `anyhow` loses types: only where a user reads the message.
-const ANYHOW: &[&str] = &["lab", "machines", "conform", "cli", "bench", "xtask"];
+const ANYHOW: &[&str] = &[
+    "lab", "machines", "papers", "conform", "cli", "bench", "xtask",
+];
 
 fn layer(name: &str) -> Option<usize> {
     LAYERS.iter().position(|l| l.contains(&name))

@@ -9,9 +9,11 @@ mod way;
 
 use anyhow::{Result, anyhow};
 use armento_scenario::{Row, Scenario, Table};
-use stage::Stage;
 use std::path::PathBuf;
-use way::Way;
+
+pub use jobs::{compile, ended};
+pub use stage::Stage;
+pub use way::Way;
 
 pub const HELP: &str = "Examples:
   armento lab play scenarios/four-equal.toml

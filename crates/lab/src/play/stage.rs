@@ -23,12 +23,14 @@ const SETTLE_TIME: Duration = Duration::from_secs(3);
 /// Time limit for the shells of killed jobs to end.
 const END_MAX: Duration = Duration::from_secs(20);
 
+/// A farm, or nodes without one, on which a plan is run.
 pub struct Stage {
     lab: Lab,
     way: Way,
 }
 
 impl Stage {
+    /// Starts the nodes of the plan. After `Err` nothing of them is left.
     pub fn raise(plan: &Plan, way: &Way) -> Result<Stage> {
         let spec = Spec {
             name: format!("play-{}", std::process::id()),
@@ -49,7 +51,7 @@ impl Stage {
         };
         let program = jobs::compile(&Dir::of(&stage.lab.plan().name)?.0)?;
         for node in 0..plan.nodes.len() {
-            jobs::install(&program, &stage.root(node)?)?;
+            jobs::install(&program, &stage.lab.root(node + 1)?)?;
         }
         if way.needs_farm() {
             sleep(SETTLE_TIME);
@@ -57,6 +59,12 @@ impl Stage {
         Ok(stage)
     }
 
+    /// Its nodes.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// Runs the jobs of the plan, whose nodes are those of the stage.
     pub fn play(&self, plan: &Plan) -> Result<Played> {
         let homes = jobs::by_home(plan);
         for (home, jobs) in &homes {
@@ -188,18 +196,9 @@ impl Stage {
         }
     }
 
-    /// A node's root directory as seen from this machine.
-    fn root(&self, node: usize) -> Result<PathBuf> {
-        let pids = Dir::of(&self.lab.plan().name)?
-            .pids()
-            .context("the lab has no list of processes")?;
-        let first = pids.nodes.get(node).context("the lab has no such node")?;
-        Ok(PathBuf::from(format!("/proc/{}/root", first.pid)))
-    }
-
     fn path(&self, home: usize, file: &str) -> Result<PathBuf> {
         let dir = DIR.trim_start_matches('/');
-        Ok(self.root(home)?.join(dir).join(file))
+        Ok(self.lab.root(home + 1)?.join(dir).join(file))
     }
 
     fn read(&self, home: usize, file: &str) -> Result<String> {

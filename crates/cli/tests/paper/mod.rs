@@ -1,0 +1,229 @@
+//! Experiments of the papers as a user runs them: interrupted and resumed, with bad input, and their report.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const ARMENTO: &str = env!("CARGO_BIN_EXE_armento");
+/// Longest wait for any event.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A folder of results that is removed at the end.
+struct Data(PathBuf);
+
+impl Data {
+    fn new(what: &str) -> Data {
+        let dir = std::env::temp_dir().join(format!("armento-paper-{what}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a folder");
+        Data(dir)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut c = Command::new(ARMENTO);
+        c.arg("paper").args(args).arg("--data").arg(&self.0);
+        c.stdin(Stdio::null());
+        c
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("armento runs")
+    }
+
+    fn results(&self, id: &str) -> Option<Value> {
+        let text = fs::read(self.0.join(format!("{id}.json"))).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A command that ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn said(out: &Output) -> String {
+    String::from_utf8_lossy(&[&out.stdout[..], &out.stderr[..]].concat()).into_owned()
+}
+
+#[test]
+fn papers_are_computed_simulated_and_reported() {
+    let data = Data::new("pure");
+    let out = data.run(&["run", "power", "costs"]);
+    let text = said(&out);
+    assert!(out.status.success(), "{text}");
+    let out = data.run(&["run", "test1-sim", "--scale", "0.1"]);
+    let text = text + &said(&out);
+    assert!(out.status.success(), "{text}");
+    for part in [
+        "820 E-05",
+        "-8.88 E-06",
+        "1095 E-07",
+        "B-01 ",
+        "Q-12 ",
+        "E-30",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let out = data.run(&["run", "test1-sim", "--resume", "--scale", "0.1"]);
+    assert!(
+        said(&out).contains("test1-sim: nothing is missing"),
+        "{}",
+        said(&out)
+    );
+    let out = data.run(&["run", "test1-sim", "--resume", "--scale", "0.5"]);
+    assert!(
+        said(&out).contains("have scale 0.1 and 16 nodes, asked for are 0.5"),
+        "{}",
+        said(&out)
+    );
+
+    // A report over results of another build says so; a damaged file is named.
+    let file = data.0.join("costs.json");
+    let results = fs::read_to_string(&file).expect("results");
+    let other = results.replacen("\"hash\": \"", "\"hash\": \"x", 1);
+    fs::write(&file, other).expect("written");
+    let out = data.run(&["report"]);
+    assert!(out.status.success(), "{}", said(&out));
+    let page = fs::read_to_string(data.0.join("report/report.html")).expect("a page");
+    assert!(page.contains("of another build than the program") && page.contains("<svg"));
+    assert!(!page.contains("http"), "the page refers to another one");
+    assert!(data.0.join("report/power-1.svg").exists());
+    let markdown = fs::read_to_string(data.0.join("report/report.md")).expect("a page");
+    assert!(
+        markdown.contains("| not run |") && markdown.contains("438 E-04"),
+        "{markdown}"
+    );
+    fs::write(&file, &results[..results.len() / 2]).expect("written");
+    let out = data.run(&["report"]);
+    let text = said(&out);
+    assert!(
+        text.contains("costs.json: damaged") && text.contains("hint:"),
+        "{text}"
+    );
+    fs::write(&file, results.replace("armento.paper/1", "armento.paper/9")).expect("written");
+    let text = said(&data.run(&["report"]));
+    assert!(
+        text.contains("armento.paper/9, this program knows armento.paper/1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn wrong_orders_are_refused_with_a_hint() {
+    let data = Data::new("wrong");
+    for (args, part) in [
+        (
+            &["run", "nonsense"][..],
+            "there is no experiment `nonsense`",
+        ),
+        (
+            &["run", "test1-sim", "--on", "lab"],
+            "runs on the simulator, not on the lab",
+        ),
+        (
+            &["run", "test1-lab", "--nodes", "99"],
+            "hint: --nodes 2 to 32",
+        ),
+        (
+            &["run", "test1-sim", "--scale", "7"],
+            "hint: --scale 0.01 to 1",
+        ),
+        (&["report"], "has no results"),
+    ] {
+        let out = data.run(args);
+        let text = said(&out);
+        assert!(
+            !out.status.success() && text.contains(part) && text.contains("hint:"),
+            "{text}"
+        );
+    }
+    let list = Command::new(ARMENTO)
+        .args(["paper", "list", "--json"])
+        .output();
+    let list: Value = serde_json::from_slice(&list.expect("armento runs").stdout).expect("JSON");
+    assert_eq!(list["schema"], "armento.paper-list/1");
+}
+
+/// Programs that a machine may lack, and rights.
+fn lacks() -> Option<&'static str> {
+    let root = fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
+    let has = |p: &str| Path::new("/usr/bin").join(p).exists();
+    match (root, has("lame") && has("sox") && has("aplay")) {
+        (false, _) => Some("root (namespaces, mounts, control groups)"),
+        (_, false) => Some("lame, sox and alsa-utils"),
+        _ => None,
+    }
+}
+
+/// Ctrl-C after the first run: its sample is kept, the lab is gone, and another command does the rest.
+#[test]
+fn an_interrupted_experiment_is_resumed() {
+    if let Some(what) = lacks() {
+        println!("skipped: experiments in a lab need {what}");
+        return;
+    }
+    let data = Data::new("lab");
+    let args = [
+        "run",
+        "topology-mono",
+        "--scale",
+        "0.002",
+        "--nodes",
+        "2",
+        "--resume",
+    ];
+    let child = data
+        .command(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut running = Running(child.expect("armento runs"));
+    let began = Instant::now();
+    let samples = |data: &Data| {
+        let results = data.results("topology-mono")?;
+        Some(results["samples"].as_array()?.len())
+    };
+    while samples(&data).is_none() {
+        assert!(began.elapsed() < LONG && running.0.try_wait().expect("a child").is_none());
+        sleep(Duration::from_millis(20));
+    }
+    let pid = running.0.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(sent.expect("kill runs").success());
+    let status = running.0.wait().expect("a child");
+    assert_eq!(status.code(), Some(130));
+    let labs = Command::new(ARMENTO)
+        .args(["lab", "list"])
+        .output()
+        .expect("armento runs");
+    assert!(!said(&labs).contains(&format!("-{pid}")), "{}", said(&labs));
+    assert_eq!(samples(&data), Some(1));
+
+    let out = data.run(&args);
+    let text = said(&out);
+    assert!(out.status.success(), "{text}");
+    assert!(text.contains("topology-mono: 1 of 1: switch"), "{text}");
+    let results = data.results("topology-mono").expect("results");
+    assert_eq!(
+        (samples(&data), &results["complete"]),
+        (Some(2), &Value::Bool(true))
+    );
+    let traffic = results["samples"][1]["traffic"]
+        .as_array()
+        .expect("counters");
+    let sent = |i: usize| traffic[i]["sent"].as_u64().expect("bytes");
+    assert!(traffic.len() == 2 && sent(0) > 100_000, "{traffic:?}");
+}
