@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire"],
     &["gossip"],
     &["balance"],
-    &["tracee", "sense", "link"],
+    &["tracee", "sense", "link", "dfsa"],
     &["client", "mfs"],
     &["migrate"],
     &["keeper", "host"],

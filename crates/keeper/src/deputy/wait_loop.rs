@@ -303,11 +303,13 @@ impl Deputy {
             return;
         }
         let fd = if opens { ret as i32 } else { args[0] as i32 };
+        let direct = opens && self.offer(seq, fd);
         let Some(f) = descriptors::facts(self.pid, fd) else {
             return;
         };
         let link = self.link();
-        let (stat, begin) = match opens && f.device.is_none() {
+        // What its host opens is not read ahead.
+        let (stat, begin) = match opens && f.device.is_none() && !direct {
             true => (
                 crate::sys::stat_bytes(&f.file),
                 readahead::begin(
@@ -330,6 +332,17 @@ impl Deputy {
             begin,
             device: f.device,
         });
+    }
+
+    /// Its host may open the file of a fresh descriptor itself. False: it may not.
+    fn offer(&self, seq: u32, fd: i32) -> bool {
+        let link = self.link();
+        let Some(file) = link.mounts.offer(self.pid, fd) else {
+            return false;
+        };
+        let tid = HomeTid::of_home(self.tid);
+        link.send(&ToHost::Direct { tid, seq, fd, file });
+        true
     }
 
     /// A call looked a path up. True when its reply is held until its host knows what the program will probably ask for
