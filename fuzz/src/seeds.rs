@@ -10,14 +10,16 @@ use armento_migrate::image::area::{Flags, GROWS, NO_RESERVE};
 use armento_migrate::image::areas::memfd_name;
 use armento_migrate::image::vdso::Vdso;
 use armento_migrate::image::{Accept, Area, Head, Kind, Layout, Mm, State, ThreadState};
-use armento_model::{CpuTime, ENGINE_VERSION, Hint, HomePid, HomeTid, NodeName, Stay, TreeId};
+use armento_model::{
+    CpuTime, ENGINE_VERSION, FileIdentity, Hint, HomePid, HomeTid, NodeName, Stay, TreeId,
+};
 use armento_noded::peer::{AdmitAsk, PeerAnswer, PeerAsk, Question, Replied, Reply};
 use armento_wire::call::{CALL, Call, REPLY, call_head, reply_head};
 use armento_wire::codec::{Codec, Shrink};
 use armento_wire::pages::{Holds, PAGE, Part, head, plain_head};
 use armento_wire::talk::{
-    Beginning, FileKey, Hello, ObjectId, Posted, Purpose, Signal, TALK, ToHome, ToHost, Whither,
-    encode,
+    Beginning, DirectFile, FileKey, Hello, MountSeen, ObjectId, Posted, ProofFile, Purpose, Signal,
+    TALK, ToHome, ToHost, Whither, encode,
 };
 use armento_wire::write_frame;
 
@@ -114,6 +116,21 @@ fn key() -> FileKey {
     }
 }
 
+fn proof() -> ProofFile {
+    ProofFile {
+        name: "00ff".repeat(8),
+        content: vec![7; 32],
+        identity: FileIdentity {
+            ino: 77,
+            size: 32,
+            mtime: (1_760_000_000, 5),
+            mode: 0o100_600,
+            uid: 1000,
+            handle: vec![1, 0, 0, 0, 9, 9],
+        },
+    }
+}
+
 fn talk() -> Vec<Seed> {
     let hello = Hello {
         engine: ENGINE_VERSION,
@@ -154,6 +171,24 @@ fn talk() -> Vec<Seed> {
             pid,
             list: vec![(3, 1 << 33)],
             over: vec![4],
+        },
+        ToHome::Offsets {
+            pid,
+            list: vec![(3, 1 << 33), (5, 0)],
+        },
+        ToHome::MountSeen {
+            seq: 6,
+            seen: Ok(Box::new(MountSeen {
+                magic: 0xef53,
+                relaxed: false,
+                kernel: "2f6e0b1c".into(),
+                found: proof(),
+                written: proof(),
+            })),
+        },
+        ToHome::MountSeen {
+            seq: 7,
+            seen: Err("it does not declare the mount".into()),
         },
         ToHome::Alive,
     ];
@@ -241,6 +276,26 @@ fn talk() -> Vec<Seed> {
             pid,
             fd: 3,
             errno: 5,
+        },
+        ToHost::Direct {
+            tid,
+            seq: 9,
+            fd: 3,
+            file: DirectFile {
+                mount: b"/data".to_vec(),
+                path: b"set/part.1".to_vec(),
+                flags: 2,
+                identity: proof().identity,
+            },
+        },
+        ToHost::ProveMount {
+            seq: 6,
+            mount: b"/data".to_vec(),
+            name: proof().name,
+        },
+        ToHost::MountProved {
+            mount: b"/data".to_vec(),
+            name: proof().name,
         },
     ];
     let mut all = vec![seed("talk", "hello", tagged(0, &encode(&hello)))];

@@ -182,6 +182,12 @@ fn segments<M: Mem>(array: u64, count: u64, mem: &mut M) -> Result<Vec<Piece>, F
     Ok(raw.chunks_exact(IOVEC as usize).map(one).collect())
 }
 
+/// The segments of a struct iovec array: address and length. `None`: they cannot be read, or the kernel refuses so many.
+pub fn scattered<M: Mem>(array: u64, count: u64, mem: &mut M) -> Option<Vec<(u64, u64)>> {
+    let all = segments(array, count, mem).ok()?;
+    Some(all.into_iter().map(|s| (s.addr, s.len)).collect())
+}
+
 fn word<M: Mem>(mem: &mut M, addr: u64) -> Result<u64, Fault> {
     let mut raw = [0; 8];
     mem.read(addr, &mut raw)?;

@@ -13,7 +13,8 @@ const HELP: &str = "Examples:
 
 CALLS counts the calls that home answered, each a round trip. The others were answered
 where the program runs: POSTED writes and closes, LOOKUPS that led nowhere and links,
-READS of files that were read ahead, DEVICES like /dev/null.
+READS of files that were read ahead, DEVICES like /dev/null, and DIRECT calls on files
+of mounts that nodes share (`armento dfsa`), which moved SHARED bytes.
 The counts are up to a second old.";
 
 #[derive(clap::Args)]
@@ -55,7 +56,7 @@ fn fields(p: &ProcInfo) -> Value {
     })
 }
 
-const HEADS: [(&str, bool); 11] = [
+const HEADS: [(&str, bool); 13] = [
     ("PID", true),
     ("HOME", false),
     ("WHERE", false),
@@ -66,6 +67,8 @@ const HEADS: [(&str, bool); 11] = [
     ("READS", true),
     ("READ", true),
     ("DEVICES", true),
+    ("DIRECT", true),
+    ("SHARED", true),
     ("COMMAND", false),
 ];
 
@@ -86,6 +89,8 @@ fn row(p: &ProcInfo) -> Vec<String> {
         f.reads.to_string(),
         size(f.read_bytes >> 10),
         f.devices.to_string(),
+        f.direct.to_string(),
+        size(f.direct_bytes >> 10),
         clean(&p.command),
     ]
 }
@@ -104,14 +109,16 @@ mod tests {
             reads: 700,
             read_bytes: 5 << 20,
             devices: 0,
+            direct: 90,
+            direct_bytes: 1 << 20,
         };
         let p = ProcInfo {
             files,
             ..crate::ps::tests::proc()
         };
         let golden = "\
-\x20PID  HOME  WHERE  CALLS  POSTED  WRITTEN  LOOKUPS  READS   READ  DEVICES  COMMAND
-4711  n1    n3       345      12    3.0 M     4600    700  5.0 M        0  lame a?[2J.wav
+\x20PID  HOME  WHERE  CALLS  POSTED  WRITTEN  LOOKUPS  READS   READ  DEVICES  DIRECT  SHARED  COMMAND
+4711  n1    n3       345      12    3.0 M     4600    700  5.0 M        0      90   1.0 M  lame a?[2J.wav
 ";
         assert_eq!(render(&[p]), golden);
     }

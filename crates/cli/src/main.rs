@@ -6,6 +6,7 @@
 
 mod calls;
 mod choice;
+mod dfsa;
 mod farm;
 mod files;
 mod hold;
@@ -84,6 +85,8 @@ enum Verb {
     /// Files of every node below one directory, /mfs
     #[command(subcommand)]
     Mfs(mfs::Cmd),
+    /// Show the mounts that nodes share, where programs open files directly
+    Dfsa(dfsa::Args),
     /// Show the farm on one screen: nodes, processes, moves as they happen
     Top(top::Args),
     /// Move a running process
@@ -164,6 +167,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Ps(args) => ps::run(&args),
         Verb::Files(args) => files::run(&args),
         Verb::Mfs(cmd) => mfs::run(&cmd),
+        Verb::Dfsa(args) => dfsa::run(&args),
         Verb::Top(args) => top::run(&args),
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Hold(args) => hold::run(&args),

@@ -8,6 +8,9 @@
 //! ```
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
+pub use crate::dfsa::{
+    DfsaInfo, DfsaMount, DfsaNode, MountVerdict, SharedMount, SharedStart, SharedUser,
+};
 pub use crate::host::{HostSaid, HostStart, HostUp};
 pub use crate::mfs::{
     FilesExport, FilesStart, MfsInfo, MfsPlaces, MfsRoute, MfsServer, MfsStart, MfsStream, MfsUp,
@@ -237,6 +240,9 @@ pub enum Ask {
     MfsIdentity,
     /// From a keeper: the lease holder of its user, which is started if there is none.
     LeaseHolder,
+    // --- DFSA (`dfsa.rs`) ---
+    /// The shared mounts of this node.
+    Dfsa,
 
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
@@ -363,6 +369,7 @@ pub enum Answer {
     LeaseHolder {
         socket: std::path::PathBuf,
     },
+    Dfsa(DfsaInfo),
 }
 
 /// The changes of `armento farm trust`; a setting that is `None` stays.
@@ -548,6 +555,9 @@ pub struct Pass {
     pub freeze_ms: u64,
     #[serde(default = "default_dead_ms")]
     pub dead_ms: u64,
+    /// The mounts that this node shares with others.
+    #[serde(default)]
+    pub dfsa: Vec<SharedMount>,
 }
 
 /// Hosts freeze a tree after 10 s without its home; home declares a host dead at 30 s.
@@ -643,6 +653,11 @@ pub enum Report {
     Placed { pid: Pid },
     /// The body of this process called execve(2) on this node, and not at home, or is at home for the first time since.
     Execed { pid: Pid, node: NodeName },
+    /// What is found out about shared mounts and a node with guests of ours.
+    Mounts {
+        node: NodeName,
+        verdicts: Vec<MountVerdict>,
+    },
     /// From a host.
     Guests { guests: Vec<GuestInfo> },
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.

@@ -35,6 +35,9 @@ pub struct HostStart {
     pub freeze_ms: u64,
     /// … and ended, milliseconds.
     pub dead_ms: u64,
+    /// Mounts of this node where files of the home may be opened.
+    #[serde(default)]
+    pub dfsa: Option<crate::dfsa::SharedStart>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

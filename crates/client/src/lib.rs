@@ -7,6 +7,7 @@
 
 mod again;
 pub mod api;
+mod dfsa;
 mod host;
 mod line;
 mod mfs;

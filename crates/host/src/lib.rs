@@ -2,7 +2,8 @@
 //!
 //! A process of its own (`armento host`), started by the target's daemon, which it outlives. It keeps bodies in empty
 //! namespaces behind a filter, sends their calls home and carries out what comes back. It never decides who moves and
-//! touches no file of this node but the copies of home's that its user's hosts share (`files/cache.rs`).
+//! touches no file of this node but the copies of home's that its user's hosts share (`files/cache.rs`), and files of mounts
+//! that the node declares as shared (`shared_mounts`).
 //!
 //! Each folder is a room that imports only those below it (`rooms.toml`); its `mod.rs` says what it is for. Start at
 //! [`main`], then `calls/dispatch.rs`.
@@ -14,6 +15,7 @@ mod home;
 mod inject;
 mod isolation;
 mod moves;
+mod shared_mounts;
 mod start;
 mod state;
 mod sync;

@@ -6,6 +6,7 @@ use crate::files::{Cache, FileTable};
 use crate::home::{self, FirstConnection};
 use crate::inject::{self, AllowedCalls};
 use crate::isolation::{self, Privileges};
+use crate::shared_mounts::SharedMounts;
 use crate::state::{
     Drain, GuestTable, Host, Meetings, OutgoingMoves, Shared, SiginfoCookies, ThreadTable,
     UserfaultAccess,
@@ -47,6 +48,8 @@ fn run() -> Result<(), Failure> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     let start: HostStart = serde_json::from_str(&line)?;
+    // While this process has all its privileges, and one thread.
+    let shared_mounts = SharedMounts::start(start.dfsa.clone());
     let cache = Cache::open(start.files.as_deref());
     let userfault = userfault_access();
     let withheld = Withheld::open();
@@ -100,6 +103,7 @@ fn run() -> Result<(), Failure> {
         injected: Arc::new(AllowedCalls::default()),
         home,
         names: Mutex::default(),
+        shared_mounts,
         files: Arc::new(FileTable::new(files_max, cache)),
         forking: Arc::default(),
         objects: Mutex::default(),

@@ -19,6 +19,7 @@ mod moves;
 mod names;
 mod observers;
 mod restart;
+mod shared_mounts;
 mod sharing;
 mod signals;
 mod state;

@@ -18,12 +18,18 @@ pub struct FileCounts {
     pub read_bytes: u64,
     /// Reads and writes of /dev/null and the like.
     pub devices: u64,
+    /// Reads, writes, seeks and the like of files that are open where the program runs …
+    #[serde(default)]
+    pub direct: u64,
+    /// … and the bytes read and written.
+    #[serde(default)]
+    pub direct_bytes: u64,
 }
 
 impl FileCounts {
     /// All calls that home did not have to answer.
     pub fn calls(&self) -> u64 {
-        [self.lookups, self.reads, self.devices]
+        [self.lookups, self.reads, self.devices, self.direct]
             .into_iter()
             .fold(self.posted, u64::saturating_add)
     }
@@ -39,5 +45,7 @@ impl AddAssign for FileCounts {
         add(&mut self.reads, other.reads);
         add(&mut self.read_bytes, other.read_bytes);
         add(&mut self.devices, other.devices);
+        add(&mut self.direct, other.direct);
+        add(&mut self.direct_bytes, other.direct_bytes);
     }
 }

@@ -4,6 +4,7 @@
 
 mod cpu;
 mod file_counts;
+mod file_identity;
 mod file_rates;
 mod hint;
 mod id;
@@ -15,6 +16,7 @@ mod xsave;
 
 pub use cpu::{CpuTime, Shown};
 pub use file_counts::FileCounts;
+pub use file_identity::FileIdentity;
 pub use file_rates::FileRates;
 pub use hint::Hint;
 pub use id::{BadName, HomePid, HomeTid, MoveId, NodeName, Pid, Tid, TreeId};
@@ -26,7 +28,7 @@ pub use xsave::{Part, XSAVE_MAX, Xsave};
 
 /// Version of the engine's own protocol (calls, bulk). Both sides must match
 /// exactly; a difference is [`Stay::EngineVersion`].
-pub const ENGINE_VERSION: u32 = 24;
+pub const ENGINE_VERSION: u32 = 25;
 
 /// Version of the control API, of which N and N-1 are understood.
 pub const CONTROL_VERSION: u32 = 1;

@@ -13,6 +13,7 @@ mod clock;
 mod config;
 mod control;
 mod daemon;
+mod dfsa;
 mod error;
 mod file_servers;
 mod gossip;

@@ -1,7 +1,7 @@
 //! All messages between a keeper and a host other than calls and replies.
 
 use crate::WireError;
-use armento_model::{CpuTime, FileCounts, HomePid, HomeTid, MoveId, Stay, TreeId};
+use armento_model::{CpuTime, FileCounts, FileIdentity, HomePid, HomeTid, MoveId, Stay, TreeId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -217,6 +217,16 @@ pub enum ToHome {
     },
     /// Arguments and environment, as far as they have changed: the body overwrote them.
     Words(Words),
+    /// Offsets of descriptors whose files are open at the host. A call that follows may depend on them.
+    Offsets {
+        pid: HomePid,
+        list: Vec<(i32, u64)>,
+    },
+    /// Answers `ToHost::ProveMount`; or why this node does not share the mount.
+    MountSeen {
+        seq: u32,
+        seen: Result<Box<MountSeen>, String>,
+    },
     /// About once a second: CPU time used away by each body; resident KiB; how busy.
     Usage {
         list: Vec<Usage>,
@@ -226,6 +236,44 @@ pub enum ToHome {
         asked_ns: u64,
     },
     Alive,
+}
+
+/// What a host sees below a mount that both nodes declare as shared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountSeen {
+    /// `f_type` of statfs(2).
+    pub magic: i64,
+    /// Its node declares it as relaxed.
+    pub relaxed: bool,
+    /// The kernel that runs there. KERNEL: random(4), boot_id.
+    pub kernel: String,
+    /// What it found in home's file.
+    pub found: ProofFile,
+    /// A file that it wrote, for home to find.
+    pub written: ProofFile,
+}
+
+/// A file of random name and content in a shared mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProofFile {
+    pub name: String,
+    #[serde(with = "serde_bytes")]
+    pub content: Vec<u8>,
+    pub identity: FileIdentity,
+}
+
+/// A regular file below a shared mount, as a descriptor of home has it open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectFile {
+    /// The mount point.
+    #[serde(with = "serde_bytes")]
+    pub mount: Vec<u8>,
+    /// The path below it.
+    #[serde(with = "serde_bytes")]
+    pub path: Vec<u8>,
+    /// Access mode and status flags, as open(2) takes them.
+    pub flags: i32,
+    pub identity: FileIdentity,
 }
 
 /// Bytes of a process that other processes read as its command line.
@@ -428,6 +476,27 @@ pub enum ToHost {
         begin: Option<Beginning>,
         /// It is no file but a device that is the same on every machine.
         device: Option<Device>,
+    },
+    /// The file that a call has opened lies below a mount that the host sees as home does: it may open it itself.
+    /// Nothing else has the description. Sent before the reply to that call.
+    Direct {
+        tid: HomeTid,
+        seq: u32,
+        fd: i32,
+        file: DirectFile,
+    },
+    /// Home has written a file of that name below a mount that it declares as shared; answered by `ToHome::MountSeen`.
+    ProveMount {
+        seq: u32,
+        #[serde(with = "serde_bytes")]
+        mount: Vec<u8>,
+        name: String,
+    },
+    /// Home has found the host's file of that name, or will not: the host removes it.
+    MountProved {
+        #[serde(with = "serde_bytes")]
+        mount: Vec<u8>,
+        name: String,
     },
     /// The entries of a directory, by a path without symbolic links, until [`ToHost::ForgetNames`]. Lookups in it depend
     /// on them alone.

@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire"],
     &["gossip"],
     &["balance"],
-    &["tracee", "sense", "link", "leases"],
+    &["tracee", "sense", "link", "leases", "dfsa"],
     &["client", "mfs"],
     &["migrate"],
     &["keeper", "host"],

@@ -4,10 +4,12 @@
 use super::relay::{FORGED, Middle};
 use armento_abi::{Out, OutRule, Packed};
 use armento_migrate::image::Layout;
-use armento_model::{CpuTime, FileCounts, HomePid, HomeTid, Stay};
+use armento_model::{CpuTime, FileCounts, FileIdentity, HomePid, HomeTid, Stay};
 use armento_wire::bulk;
 use armento_wire::call::{CALL, Call, REPLY, call_head};
-use armento_wire::talk::{FileKey, Signal, TALK, ToHome, Usage, Words, decode, encode};
+use armento_wire::talk::{
+    FileKey, MountSeen, ProofFile, Signal, TALK, ToHome, Usage, Words, decode, encode,
+};
 use std::fs;
 
 pub const WHICH: &str = "/tmp/lie";
@@ -244,6 +246,11 @@ fn unknown_processes(liar: &mut Liar, number: i32) {
             list: vec![(0, u64::MAX); 10_000],
             over: vec![-1, i32::MAX],
         },
+        ToHome::Offsets {
+            pid,
+            list: vec![(0, u64::MAX); 10_000],
+        },
+        seen_elsewhere(seq, "../../../tmp/secret"),
         ToHome::Freezing { mv, pid, seq },
         ToHome::Ready {
             mv,
@@ -275,6 +282,24 @@ fn unknown_processes(liar: &mut Liar, number: i32) {
         ToHome::Died { pid, sig: 9 },
     ];
     all.iter().for_each(|m| liar.send(m));
+}
+
+/// The answer to a question about a shared mount that home has not asked.
+fn seen_elsewhere(seq: u32, name: &str) -> ToHome {
+    let file = ProofFile {
+        name: name.into(),
+        content: vec![0; 1 << 20],
+        identity: FileIdentity::default(),
+    };
+    let seen = MountSeen {
+        magic: 0xef53,
+        relaxed: false,
+        kernel: String::new(),
+        found: file.clone(),
+        written: file,
+    };
+    let seen = Ok(Box::new(seen));
+    ToHome::MountSeen { seq, seen }
 }
 
 fn usage(pid: HomePid) -> Usage {
@@ -337,6 +362,11 @@ fn false_claims(liar: &mut Liar, targets: &[u64]) -> String {
             list: vec![(0, u64::MAX), (-7, 1)],
             over: vec![i32::MIN; 10_000],
         },
+        ToHome::Offsets {
+            pid,
+            list: vec![(0, u64::MAX), (-7, 1), (i32::MAX, 0)],
+        },
+        seen_elsewhere(1, &"f".repeat(32)),
         words(0),
         words(u64::MAX - 4096),
         words(0x6a00_0000_0000),

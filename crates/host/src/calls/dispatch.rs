@@ -9,8 +9,8 @@ use super::names::Looked;
 use super::post::park;
 use super::posted_calls::Served;
 use super::{
-    both_sides, cpu_time, devices, exec, fork, forward, mmap, names, posted_calls, readahead_calls,
-    timers,
+    both_sides, cpu_time, devices, direct, exec, fork, forward, mmap, names, posted_calls,
+    readahead_calls, timers,
 };
 use crate::inject::Origin;
 use crate::state::{Ask, GuestThread, Host, Then, Waiting};
@@ -32,14 +32,24 @@ const X32: i32 = 0x4000_0000;
 pub fn serve(host: &Arc<Host>) {
     loop {
         match host.listener.receive() {
-            Ok(Some(n)) => notice(host, &n),
+            Ok(Some(n)) => notice(host, &n, false),
             Ok(None) => {}
             Err(_) => return,
         }
     }
 }
 
-fn notice(host: &Arc<Host>, n: &Notice) {
+/// A call that has waited until all that was posted before it was made.
+pub fn settled(host: &Arc<Host>, n: &Notice) {
+    notice(host, n, true);
+}
+
+/// A call that is taken up again.
+fn again(host: &Arc<Host>, n: &Notice) {
+    notice(host, n, false);
+}
+
+fn notice(host: &Arc<Host>, n: &Notice, settled: bool) {
     match host.injected.origin(n.tid as i32, n.nr.into(), &n.args) {
         Origin::Ours if n.arch == ARCH => {
             host.listener.let_through(n.id);
@@ -68,7 +78,9 @@ fn notice(host: &Arc<Host>, n: &Notice) {
     }
     let verdict = armento_abi::place_of(n.nr as u64, &n.args);
     if !matches!(verdict, Verdict::Body)
-        && (devices::served(host, &thread, n) || readahead_calls::served(host, &thread, n))
+        && (direct::served(host, &thread, n, settled, again)
+            || devices::served(host, &thread, n)
+            || readahead_calls::served(host, &thread, n))
     {
         return;
     }

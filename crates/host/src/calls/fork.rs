@@ -3,6 +3,7 @@
 use super::clone_args::{CloneArgs, refused, requested};
 use super::cmdline;
 use super::come_home::come_home;
+use super::direct::end_direct;
 use super::post::park;
 use super::readahead::end_readahead;
 use crate::inject::{begin_child, clone_args, made};
@@ -133,6 +134,9 @@ fn ask(
         };
         // The child has the description of a file that another thread opened meanwhile.
         end_readahead(&host, &thread.proc, thread.pid);
+        if !is_thread {
+            end_direct(&host, &thread.proc, thread.pid);
+        }
         if ret < 0 && !is_restart(ret) {
             lock(&thread.call).waiting = None;
             drop(special);

@@ -9,6 +9,9 @@ mod cmdline;
 mod come_home;
 mod cpu_time;
 mod devices;
+mod direct;
+mod direct_calls;
+mod direct_io;
 mod dispatch;
 mod exec;
 mod file_fetch;
@@ -26,6 +29,7 @@ mod then;
 mod timers;
 
 pub use cmdline::send_cmdlines;
+pub use direct::{end_direct, may_open, send_offsets};
 pub use dispatch::serve;
 pub use file_fetch::fetch_file;
 pub use names::working_directory;

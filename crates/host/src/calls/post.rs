@@ -42,6 +42,7 @@ pub fn post(
             seq,
             descriptors: lock(&thread.proc.descriptors).stamp(),
             ended: lock(&thread.proc.readahead).ended,
+            direct: lock(&thread.proc.direct).ended,
         });
     }
     let mask = match thread.proc.signalfds.load(Ordering::Relaxed) {

@@ -3,13 +3,14 @@
 //! From: `host/src/home/messages.rs`. Next: the guest, or home again for the rest of the bytes.
 
 use super::post::post;
-use super::{cpu_time, names, partial_io, posted_calls};
+use super::{cpu_time, direct, dispatch, names, partial_io, posted_calls};
 use crate::state::{BodyMem, GuestThread, Host, Then, Waiting, is_restart};
 use crate::sync::lock;
 use crate::{sys, threads};
 use armento_abi::{Packed, Plan, sends};
 use armento_migrate::image::restarts::ERESTARTNOHAND;
 use armento_tracee::notify::Notice;
+use armento_tracee::spawn;
 use armento_wire::call::Reply;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,6 +101,7 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
         st.at_deputy = ret == -516 || st.at_deputy && continued;
         st.again = Some(match &then {
             Then::PartialIo(w) => w.nr,
+            Then::Direct(n) => n.nr,
             _ => plan.packed.nr.into(),
         });
         // A call that was not made has another error.
@@ -121,6 +123,8 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
     match then {
         Then::Nothing | Then::PartialIo(_) => {}
         Then::Return(instead) => ret = instead,
+        Then::Duplicated(old) if ret >= 0 => direct::duplicated(&thread, old, ret as i32),
+        Then::Duplicated(_) => {}
         Then::Overrun(timer) if ret >= 0 => ret = threads::overrun(&thread.proc, timer),
         Then::TimerGone(timer) if ret == 0 => {
             let pid = thread.pid;
@@ -133,6 +137,11 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
         Then::Times(at) if ret >= 0 => cpu_time::add_times(&thread, at),
         Then::Limit(res, soft, hard) if ret == 0 => sys::set_limit(thread.here, res, soft, hard),
         Then::Rusage(_) | Then::ThreadRusage(_) | Then::Times(_) | Then::Limit(..) => {}
+        Then::Direct(n) => {
+            let host = host.clone();
+            // A file system may be slow, and this thread reads what home says.
+            return spawn::soon("settled", move || dispatch::settled(&host, &n));
+        }
         Then::RunHere => {
             host.listener.let_through(id);
             return;

@@ -1,5 +1,6 @@
 //! What is to be done with the reply to a call, beside handing it on. Pure.
 
+use super::direct_calls::duplicates;
 use crate::state::{PartialIo, Then};
 use armento_abi::sends;
 use armento_tracee::notify::Notice;
@@ -13,6 +14,9 @@ pub fn then(n: &Notice) -> Then {
             done: 0,
             asked: None,
         });
+    }
+    if let Some(old) = duplicates(n.nr.into(), &n.args) {
+        return Then::Duplicated(old);
     }
     match i64::from(n.nr) {
         libc::SYS_timer_getoverrun => Then::Overrun(timer),

@@ -118,6 +118,10 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
         ToHost::Limits { pid, limits } => {
             if let Some(c) = host.threads.of_home(pid.leader()) {
                 for (resource, soft, hard) in limits {
+                    if resource == libc::RLIMIT_FSIZE && soft != libc::RLIM_INFINITY {
+                        // Home's kernel cuts its writes, or kills it.
+                        calls::end_direct(host, &c.proc, pid);
+                    }
                     sys::set_limit(c.here, resource, soft, hard);
                 }
             }
@@ -159,6 +163,19 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
                 device,
             };
             calls::descriptor_known(host, tid, about, stat, begin);
+        }
+        ToHost::Direct { tid, seq, fd, file } => calls::may_open(host, tid, seq, fd, file),
+        ToHost::ProveMount { seq, mount, name } => {
+            let host = host.clone();
+            // A file system may take its time.
+            spawn::soon("prove", move || {
+                let seen = host.shared_mounts.prove(&mount, name);
+                host.home.send(&ToHome::MountSeen { seq, seen });
+            });
+        }
+        ToHost::MountProved { mount, name } => {
+            let host = host.clone();
+            spawn::soon("proved", move || host.shared_mounts.proved(&mount, name));
         }
         ToHost::Directory {
             path,

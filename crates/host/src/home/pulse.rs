@@ -39,6 +39,7 @@ pub fn pulse(host: &Arc<Host>) {
         for u in &list {
             if let Some(c) = host.threads.of_home(u.pid.leader()) {
                 calls::send_positions(host, &c.proc, u.pid);
+                calls::send_offsets(host, &c.proc, u.pid);
             }
         }
         calls::send_cmdlines(host);

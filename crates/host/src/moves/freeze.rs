@@ -39,6 +39,7 @@ pub fn freeze(host: &Arc<Host>, mv: MoveId, pid: HomePid) -> Result<()> {
         std::thread::sleep(Duration::from_micros(50));
     }
     calls::end_readahead(host, &proc, pid);
+    calls::end_direct(host, &proc, pid);
     let (tx, rx) = mpsc::channel();
     host.tracer
         .run(move |guests| threads::halt(guests, pid, tx, sleepers));

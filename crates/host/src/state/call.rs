@@ -4,6 +4,7 @@ use super::descriptors::Stamp;
 use super::futex_wait::FutexWait;
 use super::partial_io::PartialIo;
 use armento_abi::Plan;
+use armento_tracee::notify::Notice;
 use armento_wire::talk::Posted;
 use std::time::Instant;
 
@@ -57,6 +58,8 @@ pub struct Asked {
     pub descriptors: Stamp,
     /// How often all read-ahead had been ended.
     pub ended: u64,
+    /// How often all files that were open here had been given up.
+    pub direct: u64,
 }
 
 /// Why a thread waits in its notification.
@@ -91,6 +94,10 @@ pub enum Then {
     PartialIo(PartialIo),
     /// Set the same limit for the body: resource, soft, hard.
     Limit(u32, u64, u64),
+    /// The new descriptor has the description of this one.
+    Duplicated(i32),
+    /// All that was posted is made: this call goes on, with a file that is open here.
+    Direct(Notice),
     /// Then run the call at the body as well (SIGCHLD's disposition).
     RunHere,
 }

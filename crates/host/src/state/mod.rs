@@ -6,6 +6,7 @@
 mod call;
 mod cpu_account;
 mod descriptors;
+mod direct;
 mod drain;
 mod futex_wait;
 mod guests;
@@ -28,6 +29,7 @@ mod threads;
 
 pub use call::{Ask, Asked, CallState, Then, Waiting};
 pub use descriptors::Way;
+pub use direct::{OpenFile, set_offset};
 pub use drain::Drain;
 pub use futex_wait::{FutexWait, Interrupted, Replaced};
 pub use guests::{Body, EARLY_MAX, EarlySignals, Freezer, GuestTable, TracedThread, VforkParent};

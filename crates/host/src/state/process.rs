@@ -4,6 +4,7 @@
 use super::call::CallState;
 use super::cpu_account::CpuAccount;
 use super::descriptors::Descriptors;
+use super::direct::Direct;
 use super::names::Base;
 use super::pending_pages::PendingPages;
 use super::readahead::ReadAhead;
@@ -44,6 +45,8 @@ pub struct Process {
     pub files: Mutex<FileCounts>,
     /// What home has said of its descriptors.
     pub descriptors: Mutex<Descriptors>,
+    /// Files of shared mounts that it has open on this node.
+    pub direct: Mutex<Direct>,
     /// Where its relative paths begin, as home has said.
     pub base: Mutex<KnownBase>,
     /// Overruns of each timer's signal that was delivered last; those not named had none.
@@ -121,8 +124,9 @@ impl Process {
         };
     }
 
-    /// The process is gone from here: nothing is read ahead for it.
-    pub fn forget_readahead(&self) {
+    /// The process is gone from here: nothing is read ahead for it, and no file is open.
+    pub fn forget_files(&self) {
+        drop(lock(&self.direct).take_all());
         // Out of the lock first: a waiter holds the process, too.
         let old = std::mem::take(&mut *lock(&self.readahead));
         drop(old);

@@ -11,6 +11,7 @@ use super::outgoing_moves::OutgoingMoves;
 use super::threads::ThreadTable;
 use crate::files::FileTable;
 use crate::inject::AllowedCalls;
+use crate::shared_mounts::SharedMounts;
 use crate::sync::{Pause, lock};
 use armento_client::api::HostStart;
 use armento_migrate::image::objects::{Object, ObjectId};
@@ -37,6 +38,8 @@ pub struct Shared {
     pub home: Arc<HomeLink>,
     /// Directories of home.
     pub names: Mutex<Names>,
+    /// File systems that this node and others mount.
+    pub shared_mounts: SharedMounts,
     pub files: Arc<FileTable>,
     /// Forks under way, of guests that are not there yet.
     pub forking: Arc<AtomicU64>,

@@ -33,7 +33,7 @@ pub fn ended(guests: &mut GuestTable, here: Tid, code: i32, killed: Option<i32>)
         return;
     };
     shared.has_changed();
-    body.proc.forget_readahead();
+    body.proc.forget_files();
     guests.cookies.forget(pid);
     body.threads
         .values()
@@ -71,7 +71,7 @@ pub fn remove_body(guests: &mut GuestTable, pid: HomePid) {
         return;
     };
     shared.has_changed();
-    body.proc.forget_readahead();
+    body.proc.forget_files();
     guests.cookies.forget(pid);
     body.threads
         .values()

@@ -298,6 +298,8 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         ToHome::Stands { pid, list, over } => {
             readahead::offsets_read(keep, link, pid.at_home(), &list, &over)
         }
+        ToHome::Offsets { pid, list } => readahead::offsets_of(keep, link, pid.at_home(), &list),
+        ToHome::MountSeen { seq, seen } => link.mounts.answered(seq, seen),
         ToHome::Nudge { tid, seq } => {
             if keep.deputy_of(link, tid.at_home()).is_some() {
                 keep.tracer.post(move |t| nudge_call(t, tid.at_home(), seq));

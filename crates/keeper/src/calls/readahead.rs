@@ -207,6 +207,13 @@ pub fn offsets_read(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u
     }
 }
 
+/// Offsets of files that the host has open itself. It could set them by lseek as well.
+pub fn offsets_of(keep: &Keep, link: &Arc<HostLink>, pid: Pid, list: &[(i32, u64)]) {
+    if keep.deputy_of(link, pid).is_some() {
+        list.iter().for_each(|(fd, at)| set_offset(pid, *fd, *at));
+    }
+}
+
 /// A thread of ours still reads: the program's close, which follows, must be the last of its description. So all that
 /// follows on the host's stream waits for that read.
 fn give_back_first(link: &HostLink, file: Arc<Leased>) {

@@ -5,6 +5,7 @@
 use super::posts::Posts;
 use super::readahead::{ReadAheads, end_wanted};
 use crate::names::{Forgotten, Names};
+use crate::shared_mounts::Mounts;
 use crate::sync::lock;
 use armento_client::api::Pass;
 use armento_link::{Reader, Writer};
@@ -67,6 +68,8 @@ pub struct HostLink {
     pub posts: Arc<Posts<Message>>,
     /// The directories that it knows.
     pub names: Names,
+    /// The mounts that both nodes share.
+    pub mounts: Mounts,
     /// Descriptors that hosts of the tree read ahead.
     pub readaheads: Arc<ReadAheads<HostLink>>,
     /// How many leases had been ended by the lease holder when the host was last told which.
@@ -92,6 +95,7 @@ impl HostLink {
         readaheads: Arc<ReadAheads<HostLink>>,
     ) -> HostLink {
         HostLink {
+            mounts: Mounts::new(pass.dfsa.clone()),
             node,
             pass,
             session: Session::default(),

@@ -303,6 +303,7 @@ impl Deputy {
             return;
         }
         let fd = if opens { ret as i32 } else { args[0] as i32 };
+        let direct = opens && self.offer(seq, fd);
         let Some(f) = descriptors::facts(self.pid, fd) else {
             return;
         };
@@ -316,7 +317,8 @@ impl Deputy {
             begin,
             device: f.device,
         };
-        if !opens || f.device.is_some() {
+        // What its host opens is not read ahead.
+        if !opens || f.device.is_some() || direct {
             return link.send(&told(Vec::new(), None));
         }
         let opened = readahead::Opened {
@@ -332,6 +334,17 @@ impl Deputy {
         }
         let stat = stat();
         link.send(&told(stat, opened.file(f.file, &f.metadata)));
+    }
+
+    /// Its host may open the file of a fresh descriptor itself. False: it may not.
+    fn offer(&self, seq: u32, fd: i32) -> bool {
+        let link = self.link();
+        let Some(file) = link.mounts.offer(self.pid, fd) else {
+            return false;
+        };
+        let tid = HomeTid::of_home(self.tid);
+        link.send(&ToHost::Direct { tid, seq, fd, file });
+        true
     }
 
     /// A call looked a path up. True when its reply is held until its host knows what the program will probably ask for

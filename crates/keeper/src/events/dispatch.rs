@@ -4,7 +4,7 @@
 
 use super::exec::execed;
 use super::housekeeping::{send_back, watch_leases, watch_signalfds};
-use crate::hosts::watch_hosts;
+use crate::hosts::{watch_hosts, watch_mounts};
 use crate::lifecycle::{process_gone, scan_children};
 use crate::observers::{watch_counters, watch_cpu_sleepers};
 use crate::signals::{BACKLOG_PAUSE, end_blocked, pass_on_backlog, thread_stopped};
@@ -63,6 +63,7 @@ impl World for Tree {
         if self.beat.elapsed() > BEAT {
             self.beat = Instant::now();
             watch_hosts(&self.keep);
+            watch_mounts(&self.keep);
             watch_counters(&self.keep);
         }
         !self.procs.is_empty()

@@ -4,6 +4,7 @@
 
 use super::door::{DIAL_MAX, working};
 use super::reconnect::{self, Serve};
+use super::shared_mounts::prove_mounts;
 use crate::deputy::{HostLink, link_lost};
 use crate::state::Keep;
 use crate::sync::lock;
@@ -78,6 +79,7 @@ pub fn connect_host(
         link.session.end();
         return Err(e).local("start a thread");
     }
+    prove_mounts(keep, &link);
     Ok(link)
 }
 

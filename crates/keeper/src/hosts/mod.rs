@@ -7,9 +7,11 @@ mod door;
 mod lost;
 mod monitor;
 mod reconnect;
+mod shared_mounts;
 
 pub(crate) use connect::connect_host;
 pub(crate) use door::{dial_spare, early_connection, open_connection, open_for_move};
 pub(crate) use lost::{body_died, cut_off, end_with_host};
 pub(crate) use monitor::watch_hosts;
 pub(crate) use reconnect::CallsReader;
+pub(crate) use shared_mounts::watch_mounts;

@@ -15,3 +15,4 @@ pub(crate) use attributes::is_seen_read;
 pub(crate) use directory::{Directory, entries, open};
 pub(crate) use known::{Forgotten, Learned, Names, Told};
 pub(crate) use requests::{Reply, Request};
+pub(crate) use sys::mounts_changed;

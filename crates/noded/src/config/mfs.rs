@@ -102,7 +102,7 @@ pub fn exports(mfs: &Mfs, written: &[MfsExport], state: &Path) -> Vec<FilesExpor
 }
 
 /// From the root, and nowhere back.
-fn is_plain(path: &Path) -> bool {
+pub(super) fn is_plain(path: &Path) -> bool {
     let mut parts = path.components();
     parts.next() == Some(Component::RootDir) && parts.all(|p| matches!(p, Component::Normal(_)))
 }

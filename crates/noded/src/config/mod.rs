@@ -2,11 +2,13 @@
 //!
 //! It changes nothing and knows nothing of the farm. Start at `settings.rs`.
 
+mod dfsa;
 mod guest_users;
 mod mfs;
 mod rules;
 mod settings;
 
+pub use dfsa::shared_mounts;
 pub use guest_users::{Limits, limits};
 pub use mfs::exports;
 pub use rules::Rules;

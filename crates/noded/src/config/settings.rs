@@ -1,5 +1,6 @@
 //! Settings: a TOML file, then the environment.
 
+use super::dfsa;
 use super::guest_users::{self, GuestUsers, WEIGHT_MAX, WEIGHT_MIN};
 use super::mfs::{self, Mfs, MfsExport};
 use super::rules::Rules;
@@ -87,6 +88,10 @@ pub struct Config {
     pub mfs: Mfs,
     /// What is served: all files if none is given.
     pub mfs_export: Vec<MfsExport>,
+    /// Mount points of file systems that other nodes mount there, too: programs from there open files directly.
+    pub dfsa: Vec<PathBuf>,
+    /// … also those that show another node's writes only after a close and an open.
+    pub dfsa_relaxed: Vec<PathBuf>,
 }
 
 impl Default for Config {
@@ -121,6 +126,8 @@ impl Default for Config {
             guest_users: Vec::new(),
             mfs: Mfs::default(),
             mfs_export: Vec::new(),
+            dfsa: Vec::new(),
+            dfsa_relaxed: Vec::new(),
         }
     }
 }
@@ -184,6 +191,7 @@ impl Config {
             return Err(format!("guest_procs_max is {GUEST_PROCS_MIN} or more"));
         }
         mfs::check(&self.mfs, &self.mfs_export)?;
+        dfsa::check(&self.dfsa, &self.dfsa_relaxed)?;
         guest_users::check(&self.guest_users)
     }
 

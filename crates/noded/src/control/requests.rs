@@ -6,6 +6,7 @@ use super::client::Client;
 use super::explain::explain;
 use super::hello::{host, identity, keep};
 use super::processes::{everywhere, seen_by};
+use crate::dfsa;
 use crate::error::{FarmError, Result, refusal};
 use crate::lease_holder;
 use crate::membership::{leave_farm, remove_node};
@@ -99,7 +100,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             mfs::made(node, *pid, on.clone());
             Ok(Answer::Done)
         }
-        Ask::MfsRoute { .. } | Ask::Mfs | Ask::LeaseHolder => return None,
+        Ask::MfsRoute { .. } | Ask::Mfs | Ask::Dfsa | Ask::LeaseHolder => return None,
         Ask::Place { .. } | Ask::Route { .. } | Ask::LetTrace { .. } | Ask::ToCome => return None,
     })
 }
@@ -146,6 +147,12 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             let told = tokio::task::spawn_blocking(move || mfs::stat(&node, uid)).await;
             let failed = |e: tokio::task::JoinError| refusal("failed", e.to_string(), "ask again");
             told.map(Answer::Mfs).map_err(failed)
+        }
+        Ask::Dfsa => {
+            let node = asker.node.clone();
+            let told = tokio::task::spawn_blocking(move || dfsa::status(&node)).await;
+            let failed = |e: tokio::task::JoinError| refusal("failed", e.to_string(), "ask again");
+            told.map(Answer::Dfsa).map_err(failed)
         }
         Ask::Remove { node, now } => remove_node(asker, node, now).await,
         _ => Err(refusal(

@@ -4,6 +4,7 @@
 
 use super::client::Client;
 use super::requests::{at_once, in_time};
+use crate::dfsa;
 use crate::error::refusal;
 use crate::line_sender::LINES_MAX;
 use crate::policy::{Asked, Chosen, choose};
@@ -123,6 +124,14 @@ fn garbled(client: &Client, line: &[u8], e: &serde_json::Error) {
 fn take_report(client: &Client, report: Report) {
     let now = client.node.now();
     let mut core = client.node.lock();
+    if let Report::Mounts { node, verdicts } = report {
+        let known = core.keepers.of_session(client.session).is_some();
+        drop(core);
+        if known {
+            dfsa::learn(&client.node, &node, verdicts);
+        }
+        return;
+    }
     let core = &mut *core;
     if let Report::Guests { guests } = report {
         core.hosts.report(client.session, guests);

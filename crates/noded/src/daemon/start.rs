@@ -5,6 +5,7 @@
 use crate::address;
 use crate::config::Config;
 use crate::control;
+use crate::dfsa;
 use crate::error::FarmError;
 use crate::gossip::Gossip;
 use crate::membership::listen_refused;
@@ -156,6 +157,7 @@ fn open(options: Options) -> Result<Parts, FarmError> {
     };
     let socket = config.socket_path();
     let node = Arc::new(Node::new(config, state, farm, host_program)?);
+    dfsa::prepare(&node);
     let listen = node.farm.listen;
     let busy = |e: &io::Error| listen_refused(listen, e);
     let datagrams = retry(|| sockets::bind_udp(listen, true).map_err(|e| busy(&e)))?;

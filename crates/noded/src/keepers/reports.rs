@@ -103,7 +103,7 @@ impl KeeperTable {
                     keeper.execed(pid, node);
                 }
             }
-            Report::Guests { .. } | Report::ToCome => {}
+            Report::Mounts { .. } | Report::Guests { .. } | Report::ToCome => {}
         }
         false
     }

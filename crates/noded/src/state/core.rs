@@ -10,6 +10,7 @@ use armento_client::api::{GuestInfo, ProcInfo};
 use armento_gossip::{Dice, Tick, Vector};
 use armento_model::{NodeName, Pid, Stay};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::time::Instant;
 
 pub struct Core {
@@ -35,6 +36,8 @@ pub struct Core {
     /// Which programs named which keepers to Yama, and how often that was asked for lately.
     pub consents: Consents,
     pub trace_rate: TraceRate,
+    /// Shared mounts and other nodes: whether files are opened there directly, or why not.
+    pub verdicts: BTreeMap<(PathBuf, NodeName), (bool, String)>,
     /// Number of the newest session or ticket.
     pub count: u64,
 }

@@ -103,6 +103,7 @@ impl Node {
             clocks: HashMap::new(),
             consents: Consents::recover(&state),
             trace_rate: TraceRate::default(),
+            verdicts: BTreeMap::new(),
             count: 0,
             me,
         };

@@ -5,6 +5,7 @@
 use super::clocks;
 use super::target::check_target;
 use crate::config::Wire;
+use crate::dfsa;
 use crate::error::{Result, refusal, stays};
 use crate::keepers::{Keeper, needs};
 use crate::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk};
@@ -141,5 +142,6 @@ async fn pass(
         expect: badge(target, Role::Host),
         freeze_ms: node.config.freeze_ms,
         dead_ms: node.config.dead_ms,
+        dfsa: dfsa::declared(node),
     })
 }

@@ -3,6 +3,7 @@
 //! It leads a group of its own and outlives the daemon. Next: `host/src/start.rs`.
 
 use crate::config::{Limits, Wire, limits};
+use crate::dfsa;
 use crate::hosts::{self, Cgroups, Record, erase, file_of, open_log, records, shared_files, stem};
 use crate::peer::AdmitAsk;
 use crate::process::started;
@@ -176,6 +177,7 @@ fn instructions(
         procs_max: given.guest_procs_max,
         freeze_ms: given.freeze_ms,
         dead_ms: given.dead_ms,
+        dfsa: dfsa::for_host(node, ask.uid),
     };
     encode(&start).map_err(|e| e.to_string())
 }

@@ -31,6 +31,7 @@ fn host(name: &str) -> Arc<HostLink> {
         },
         freeze_ms: 1,
         dead_ms: 1,
+        dfsa: Vec::new(),
     };
     Arc::new(HostLink::new(node, pass, SessionId(1), Arc::default()))
 }
