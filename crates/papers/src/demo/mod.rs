@@ -8,7 +8,7 @@ mod paper;
 mod picture;
 mod report;
 
-use crate::encoders::{self, Interrupted, Mode, Prepared, Work};
+use crate::encoders::{self, Interrupted, Mode, Prepared, Topology, Work};
 use crate::published::JOBS;
 use anyhow::{Context, Result, bail};
 use armento_lab::say;
@@ -73,7 +73,7 @@ fn perform(prepared: &Prepared) -> Result<Outcome> {
         "raising a lab of {NODES} nodes behind a switch of {} Mbit/s",
         plan.rate_mbit
     );
-    let stage = work.raise(NODES)?;
+    let stage = work.raise(NODES, Topology::Switch)?;
     say!("one node alone: {JOBS} conversions one after the other on n1");
     let single = work.alone(&stage)?;
     say!("the farm: {JOBS} times `armento run lame …` at once on n1");

@@ -33,15 +33,13 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts a farm of equal nodes behind a switch.
-    pub fn raise(nodes: usize, speed: f64, rate_mbit: u32) -> Result<Stage> {
+    /// Starts a farm of equal nodes.
+    pub fn raise(nodes: usize, speed: f64, link: Link) -> Result<Stage> {
         let spec = Spec {
             name: format!("demo-{}", std::process::id()),
             nodes,
             speeds: vec![speed],
-            link: Link::Switch {
-                bits: u64::from(rate_mbit) * 1_000_000,
-            },
+            link,
             ..Spec::default()
         };
         let lab = Lab::up(spec)?;

@@ -4,6 +4,7 @@ use super::mode::Mode;
 use super::plan::{Encoder, Plan};
 use super::stage::{self, Stage};
 use super::ticks::Ticks;
+use super::topology::Topology;
 use super::view::{Hop, View};
 use super::watch::{self, Seen, Usage, Watcher};
 use super::{scripts, sound};
@@ -113,13 +114,10 @@ impl Work {
         self.prepared.plan.node_s_per_job * JOBS as f64 * SLACK + 30.0
     }
 
-    /// Starts a farm of so many nodes behind the plan's switch.
-    pub fn raise(&self, nodes: usize) -> Result<Stage> {
-        Stage::raise(
-            nodes,
-            self.prepared.plan.speed,
-            self.prepared.plan.rate_mbit,
-        )
+    /// Starts a farm of so many nodes on links of the plan's rate.
+    pub fn raise(&self, nodes: usize, topology: Topology) -> Result<Stage> {
+        let plan = &self.prepared.plan;
+        Stage::raise(nodes, plan.speed, topology.link(plan.rate_mbit))
     }
 
     /// All conversions on n1, one after the other: the paper's `converti.sh`.

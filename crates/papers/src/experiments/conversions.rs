@@ -1,6 +1,6 @@
 //! All conversions in a lab of its own, for the experiments that convert.
 
-use crate::encoders::{Prepared, Usage, Work};
+use crate::encoders::{Prepared, Topology, Usage, Work};
 use crate::figures::{Makespan, Span, Spread};
 use crate::formula::Values;
 use crate::published::JOBS;
@@ -66,8 +66,8 @@ fn fits(p: &Prepared, setting: &Setting, free: f64) -> Result<()> {
 }
 
 /// All conversions on so many nodes: on one, one after the other; on more, all at once. `key`: of its values.
-pub fn converted(work: &Work, nodes: usize, key: &str) -> Result<Measured> {
-    let stage = work.raise(nodes)?;
+pub fn converted(work: &Work, nodes: usize, topology: Topology, key: &str) -> Result<Measured> {
+    let stage = work.raise(nodes, topology)?;
     let (ran, raw, away) = match nodes {
         1 => {
             let ran = work.alone(&stage)?;

@@ -4,7 +4,7 @@
 use super::conversions::{TOOLS, clip_fits, converted, speed_of};
 use super::play::{LIMIT, prices};
 use crate::chapter::{Cell, Chapter, Content, Line, Plot, Series, Table};
-use crate::encoders::{Mode, Prepared, Work};
+use crate::encoders::{Mode, Prepared, Topology, Work};
 use crate::formula::Values;
 use crate::published::{JOBS, values};
 use crate::runner::{Experiment, Found, Measured, On, Run, Setting, always, nothing};
@@ -162,7 +162,7 @@ fn convert(run: &Run, _: &Setting, setup: &Value, _: u64) -> Result<Measured> {
     let nodes: usize = nodes.ok_or_else(|| anyhow!("there is no run `{}`", run.name))?;
     let prepared: Prepared = serde_json::from_value(setup.clone())?;
     let work = Work::new(&prepared)?;
-    converted(&work, nodes, &format!("growth.{nodes}"))
+    converted(&work, nodes, Topology::Switch, &format!("growth.{nodes}"))
 }
 
 fn live_forecasts(all: &mut Values) {

@@ -4,6 +4,7 @@
 //! should come of it. An experiment that cannot be run yet is absent. Start at [`ALL`].
 
 mod conversions;
+mod copy;
 mod costs;
 mod farm;
 mod fork;
@@ -28,6 +29,7 @@ pub static ALL: &[&Experiment] = &[
     &tests23::TEST3,
     &topology::STEREO,
     &topology::MONO,
+    &copy::EXPERIMENT,
     &growth::LIVE,
     &fork::EXPERIMENT,
     &naples::EXPERIMENT,

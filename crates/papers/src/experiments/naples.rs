@@ -2,7 +2,7 @@
 
 use super::conversions::{TOOLS, clip_fits, converted, speed_of};
 use crate::chapter::{Cell, Chapter, Table};
-use crate::encoders::{Mode, Prepared, Work};
+use crate::encoders::{Mode, Prepared, Topology, Work};
 use crate::formula::Values;
 use crate::runner::{Experiment, Found, Measured, On, Run, Setting, always};
 use anyhow::Result;
@@ -56,7 +56,7 @@ fn perform(run: &Run, setting: &Setting, setup: &Value, _: u64) -> Result<Measur
     } else {
         setting.nodes
     };
-    converted(&work, nodes, &format!("mp3.{}", run.name))
+    converted(&work, nodes, Topology::Switch, &format!("mp3.{}", run.name))
 }
 
 fn derive(all: &mut Values) {
