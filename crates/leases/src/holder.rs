@@ -33,6 +33,8 @@ const STACK: usize = 64 << 10;
 struct Leases {
     /// By the descriptor that the signal names.
     all: HashMap<RawFd, Lease>,
+    /// Those descriptors, by client and its number of the lease.
+    numbers: HashMap<(u64, u32), RawFd>,
     clients: HashMap<u64, Client>,
     next_client: u64,
     /// Since when there is no client.
@@ -176,8 +178,7 @@ fn converse(socket: &OwnedFd, client: u64, all: &Shared) -> io::Result<()> {
 
 impl Leases {
     fn take(&mut self, client: u64, id: u32, file: File) -> io::Result<()> {
-        let known = self.all.values().any(|l| l.client == client && l.id == id);
-        if known || self.all.len() >= LEASES_MAX {
+        if self.numbers.contains_key(&(client, id)) || self.all.len() >= LEASES_MAX {
             return Err(io::Error::from_raw_os_error(libc::ENOLCK));
         }
         // Of a description that has a lease or an owner the program's own would be lost.
@@ -186,22 +187,30 @@ impl Leases {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         own::try_take(&file)?;
-        self.all
-            .insert(file.as_raw_fd(), Lease { client, id, file });
+        let fd = file.as_raw_fd();
+        self.numbers.insert((client, id), fd);
+        self.all.insert(fd, Lease { client, id, file });
         Ok(())
     }
 
     fn give_back(&mut self, client: u64, id: u32) {
-        let is = |l: &Lease| l.client == client && l.id == id;
-        for (_, l) in self.all.extract_if(|_, l| is(l)) {
+        // It may have been broken meanwhile.
+        let fd = self.numbers.remove(&(client, id));
+        if let Some(l) = fd.and_then(|fd| self.all.remove(&fd)) {
             sys::end_lease(&l.file);
         }
     }
 
     /// A process waits to write a leased file: by the descriptor of the lease, or any of which that is so.
     fn broken(&mut self, fd: Option<RawFd>) {
-        let is = |n: RawFd, l: &Lease| fd.is_none_or(|fd| fd == n) && own::wanted(&l.file);
-        for (_, l) in self.all.extract_if(|n, l| is(*n, l)) {
+        let mut fds: Vec<RawFd> = match fd {
+            Some(fd) => vec![fd],
+            None => self.all.keys().copied().collect(),
+        };
+        // The number may be that of another lease by now.
+        fds.retain(|fd| self.all.get(fd).is_some_and(|l| own::wanted(&l.file)));
+        for l in fds.iter().filter_map(|fd| self.all.remove(fd)) {
+            self.numbers.remove(&(l.client, l.id));
             let client = self.clients.get(&l.client);
             if let Some(c) = client {
                 // Before the writer goes on: whatever is caused by the write comes after.
@@ -218,6 +227,7 @@ impl Leases {
 
     fn ended(&mut self, client: u64) {
         for (_, l) in self.all.extract_if(|_, l| l.client == client) {
+            self.numbers.remove(&(client, l.id));
             sys::end_lease(&l.file);
         }
         if let Some(c) = self.clients.remove(&client) {

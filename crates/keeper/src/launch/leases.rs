@@ -44,11 +44,17 @@ fn use_holder(keep: &Keep) {
     match Session::connect().and_then(|mut s| s.ask(Ask::LeaseHolder, ANSWER)) {
         Ok(Answer::LeaseHolder { socket }) => match Holder::reach(&socket) {
             Ok(holder) => holder.watch(|| writer_waits(keep, None)),
-            Err(e) => eprintln!("lease holder: {e}"),
+            Err(e) => without_holder(&e),
         },
         Ok(_) => {}
         // Of a daemon that is not root's, or of an earlier version.
         Err(AskError::Refused(_)) => {}
-        Err(e) => eprintln!("lease holder: {e}"),
+        Err(e) => without_holder(&e),
     }
+}
+
+fn without_holder(e: &dyn std::fmt::Display) {
+    eprintln!(
+        "no lease holder for the next minute: each read of other users' files waits for home: {e}; see the daemon's log"
+    );
 }
