@@ -215,11 +215,11 @@ fn an_interrupted_experiment_is_resumed() {
     let out = data.run(&args);
     let text = said(&out);
     assert!(out.status.success(), "{text}");
-    assert!(text.contains("topology-mono: 1 of 1: switch"), "{text}");
+    assert!(text.contains("topology-mono: 1 of 3: hub"), "{text}");
     let results = data.results("topology-mono").expect("results");
     assert_eq!(
         (samples(&data), &results["complete"]),
-        (Some(2), &Value::Bool(true))
+        (Some(4), &Value::Bool(true))
     );
     let traffic = results["samples"][1]["traffic"]
         .as_array()
