@@ -5,7 +5,7 @@
 //! failed, N skipped`.
 
 use crate::count::{self, Count, Tally};
-use crate::terse::Terse;
+use crate::terse::{Panics, Terse};
 use crate::{fuzz, root, tidy};
 use anyhow::{Context, Result};
 use std::fs::File;
@@ -68,12 +68,12 @@ pub fn run(long: bool) -> Result<bool> {
 #[derive(Default)]
 struct Sum {
     count: Count,
-    /// A text for each failed test, guest or campaign.
+    /// A text for each failed test, guest or campaign, and the messages of panics, line by line.
     failures: Vec<String>,
 }
 
-/// Failures that are printed once more at the end.
-const FAILURES_MAX: usize = 20;
+/// Lines of failures that are printed once more at the end.
+const FAILURES_MAX: usize = 60;
 
 /// Time limits of tests and conformance, seconds, so that a hang does not use up the server's 35 minutes. A cold build
 /// with clippy takes 6 to 9 minutes on two cores, the tests five to eight, conformance and the fuzzing beside it six,
@@ -286,6 +286,7 @@ fn tests(sum: &mut Sum, what: &Tests) -> Result<bool> {
     }
     let mut child = c.spawn().context("cargo test did not start")?;
     let (mut tally, mut terse) = (Tally::default(), Terse::default());
+    let mut panics = Panics::default();
     let out = child.stdout.take().context("cargo test has no output")?;
     for line in BufReader::new(out).split(b'\n') {
         let line = line?;
@@ -297,6 +298,7 @@ fn tests(sum: &mut Sum, what: &Tests) -> Result<bool> {
         if line.ends_with(" ... FAILED") {
             sum.failures.push(line.to_string());
         }
+        sum.failures.extend(panics.line(&line));
         tally.line(&line);
     }
     let good = child.wait()?.success();

@@ -32,9 +32,70 @@ impl Terse {
     }
 }
 
+/// Lines and characters of a panic's message that are kept.
+const MESSAGE_LINES_MAX: usize = 8;
+const MESSAGE_CHARS_MAX: usize = 200;
+
+/// The place and the first lines of each panic, from the same output.
+#[derive(Debug, Default)]
+pub struct Panics {
+    /// Outputs of failed tests follow; before them stand those of the others.
+    failures: bool,
+    /// The test whose output follows.
+    test: String,
+    /// Lines that are still to be kept of the current message.
+    left: usize,
+}
+
+impl Panics {
+    /// A line to keep. The harness prints `---- NAME stdout ----`, the standard library
+    /// `thread 'NAME' (TID) panicked at FILE:LINE:COLUMN:` and then the message.
+    pub fn line(&mut self, line: &str) -> Option<String> {
+        if line == "failures:" || line.starts_with("test result: ") {
+            (self.failures, self.left) = (line == "failures:", 0);
+        }
+        if !self.failures {
+            return None;
+        }
+        if let Some(test) = line
+            .strip_prefix("---- ")
+            .and_then(|l| l.strip_suffix(" stdout ----"))
+        {
+            (self.test, self.left) = (test.to_owned(), 0);
+            return None;
+        }
+        if let Some((_, place)) = line.split_once("' ").and_then(|(start, rest)| {
+            let place = rest.split_once("panicked at ")?.1;
+            start.starts_with("thread '").then_some((start, place))
+        }) {
+            self.left = MESSAGE_LINES_MAX;
+            return Some(format!("{}: panicked at {place}", self.test));
+        }
+        if line.starts_with("note: ") {
+            self.left = 0;
+        }
+        self.left = self.left.checked_sub(1)?;
+        let cut: String = line.chars().take(MESSAGE_CHARS_MAX).collect();
+        Some(format!("    {cut}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn panics_are_kept_with_their_test_and_message() {
+        let all = "---- a stdout ----\nthread 'a' (6) panicked at a.rs:1:1:\nexpected\n\nfailures:\n\n\
+            ---- b stdout ----\nsome output\n\nthread 'b' (7) panicked at a.rs:1:2:\nit broke\nbadly\n\
+            note: run with `RUST_BACKTRACE=1`\nmore\n---- c stdout ----\n";
+        let mut panics = Panics::default();
+        let kept: Vec<String> = all.lines().filter_map(|l| panics.line(l)).collect();
+        assert_eq!(
+            kept,
+            ["b: panicked at a.rs:1:2:", "    it broke", "    badly"]
+        );
+    }
 
     #[test]
     fn failures_and_skips_are_printed() {
