@@ -8,6 +8,7 @@
 //! Start at [`Vector`]; [`Entry`] is a node's report about itself. It is built on a [`Table`], in which nodes are
 //! numbers.
 
+mod answers;
 mod cpu;
 mod dice;
 mod entry;

@@ -2,6 +2,7 @@
 //!
 //! From: `sense/src/sample.rs` (this node's own data). Next: `balance/src/decide.rs` (which processes should move).
 
+use crate::answers::Answers;
 use crate::life::{Build, Facts, Life, Shared, VENDOR_BYTES_MAX, VERSION_BYTES_MAX, crop};
 use crate::message::{Item, Message, Rest, Told};
 use crate::names::Names;
@@ -24,6 +25,7 @@ pub struct Vector {
     table: Table,
     /// By digest: equal builds are stored once.
     builds: HashMap<u64, Arc<Shared>>,
+    answers: Answers,
 }
 
 impl Vector {
@@ -36,6 +38,7 @@ impl Vector {
             names,
             table: Table::new(number, boot, 0),
             builds: HashMap::new(),
+            answers: Answers::default(),
         }
     }
 
@@ -71,10 +74,14 @@ impl Vector {
         dice: &mut Dice,
         peers: &[NodeName],
     ) -> Vec<(NodeName, Message)> {
-        let places = self.table.peers_to_tell(dice, peers.len());
-        let each = places.into_iter().map(|place| &peers[place]);
-        each.map(|peer| (peer.clone(), self.message_for(peer, now)))
-            .collect()
+        let candidates = self.answers.candidates(dice, peers);
+        let places = self.table.peers_to_tell(dice, candidates.len());
+        let each = places.into_iter().map(|place| &peers[candidates[place]]);
+        each.map(|peer| {
+            self.answers.sent_to(peer);
+            (peer.clone(), self.message_for(peer, now))
+        })
+        .collect()
     }
 
     /// The freshest entries for `peer`. Also the answer to a node that has just joined.
@@ -131,6 +138,7 @@ impl Vector {
             rest,
             shut,
         } = message;
+        self.answers.heard_from(&from);
         let mut are_shut = vec![false; items.len()];
         for place in shut {
             if let Some(is_shut) = are_shut.get_mut(place as usize) {
