@@ -42,10 +42,10 @@ pub fn run(long: bool) -> Result<bool> {
         "tests",
         step("tests", || tests(&mut sum, &usual_tests(long)))?,
     );
-    note("debian", step("debian", || tests(&mut sum, &debian(long)))?);
-    let (fuzzed, conformed) = fuzz_and_conformance(&mut sum, long)?;
-    note("fuzz", fuzzed);
-    note("conformance", conformed);
+    let done = debian_conformance_and_fuzz(&mut sum, long)?;
+    note("debian", done.debian);
+    note("conformance", done.conformance);
+    note("fuzz", done.fuzz);
     note("faults", step("faults", || faults(&mut sum, long))?);
     if long {
         note("suites", step("suites", || conformance(&mut sum, &SUITES))?);
@@ -76,8 +76,8 @@ struct Sum {
 const FAILURES_MAX: usize = 60;
 
 /// Time limits of tests and conformance, seconds, so that a hang does not use up the server's 35 minutes. A cold build
-/// with clippy takes 6 to 9 minutes on two cores, the tests five to eight, conformance and the fuzzing beside it six,
-/// the fault campaign half of one.
+/// with clippy takes 6 to 11 minutes on two cores, the tests five to nine, Debian machines four to six, conformance six to
+/// seven, the fault campaign half of one.
 const TESTS_S_MAX: u32 = 720;
 const CONFORMANCE_S_MAX: u32 = 660;
 
@@ -109,34 +109,52 @@ const CLIPPY: &[&str] = &[
     "warnings",
 ];
 
-/// Conformance waits more than it computes: the short fuzzing uses the remaining processor time. The long one runs
-/// before it and alone: it would continue for an hour after conformance anyway.
-fn fuzz_and_conformance(sum: &mut Sum, long: bool) -> Result<(bool, bool)> {
+/// Whether they passed.
+struct Done {
+    debian: bool,
+    conformance: bool,
+    fuzz: bool,
+}
+
+/// Debian machines and conformance wait more than they compute: the short fuzzing, which is built first, uses the remaining
+/// processor time. The long one runs alone: it would continue for an hour after them anyway.
+fn debian_conformance_and_fuzz(sum: &mut Sum, long: bool) -> Result<Done> {
+    let machines = |sum: &mut Sum| step("debian", || tests(sum, &debian(long)));
     if long {
-        let fuzzed = step("fuzz", || {
+        let debian = machines(sum)?;
+        let fuzz = step("fuzz", || {
             fuzz::step(&mut sum.count, FUZZ_LONG_S, None, fuzz::Turn::Even)
         })?;
-        let mut conformed = true;
+        let mut conformance = true;
         for _ in 0..3 {
-            conformed &= step("conformance", || conformance(sum, &usual(long)))?;
+            conformance &= step("conformance", || self::conformance(sum, &usual(long)))?;
         }
-        return Ok((fuzzed, conformed));
+        return Ok(Done {
+            debian,
+            conformance,
+            fuzz,
+        });
     }
     let mut found = Count::default();
-    let both = std::thread::scope(|s| {
+    let done = std::thread::scope(|s| {
         let fuzzed = s.spawn(|| {
             step("fuzz", || {
                 fuzz::step(&mut found, FUZZ_S, Some(1), fuzz::Turn::Last)
             })
         });
-        let conformed = step("conformance", || conformance(sum, &usual(long)));
-        let fuzzed = fuzzed
+        let debian = machines(sum);
+        let conformance = step("conformance", || self::conformance(sum, &usual(long)));
+        let fuzz = fuzzed
             .join()
             .unwrap_or_else(|p| std::panic::resume_unwind(p));
-        Ok((fuzzed?, conformed?))
-    });
+        Ok::<_, anyhow::Error>(Done {
+            debian: debian?,
+            conformance: conformance?,
+            fuzz: fuzz?,
+        })
+    })?;
     sum.count += found;
-    both
+    Ok(done)
 }
 
 /// Passes the arguments to the bench crate.

@@ -97,6 +97,8 @@ pub(crate) struct Account {
     at: Tick,
     moved: Option<Tick>,
     hold_ms: u64,
+    /// What is known of its group holds until then.
+    grouped_until: Tick,
     /// Distance behind equal progress, microseconds of a standard core; `None` before the first booking.
     lag_us: Option<i64>,
     /// Estimated progress since its CPU time was last reported, microseconds of a standard core.
@@ -111,6 +113,9 @@ pub(crate) struct Visitor {
     pub wanting: u64,
     at: Tick,
 }
+
+/// How long it is remembered that processes share memory.
+const GROUP_MS: u64 = 60_000;
 
 impl Account {
     /// `habit`: what programs of its name do with files of their home.
@@ -131,6 +136,7 @@ impl Account {
             rates: FileRates::default(),
             computes_permille: 1000,
             locked: seen.locked,
+            group: None,
             hold: None,
             needs: seen.needs.clone(),
             hint: seen.hint,
@@ -152,6 +158,7 @@ impl Account {
             at: now,
             moved: None,
             hold_ms: 0,
+            grouped_until: Tick(0),
             lag_us: None,
             believed_us: 0,
             told_ms: 0,
@@ -292,6 +299,23 @@ impl Account {
         self.proc.hold = None;
         self.moved = Some(now);
         self.hold_ms = 0;
+    }
+
+    /// It shares memory with others, the first of which is `first`. That reason no longer holds it.
+    pub fn shares_memory(&mut self, first: Pid, now: Tick) {
+        self.proc.group = Some(first);
+        self.grouped_until = now.plus(GROUP_MS);
+        self.proc.hold = self
+            .proc
+            .hold
+            .filter(|(stay, _)| *stay != Stay::SharedMemory);
+    }
+
+    /// It may have given the memory up meanwhile: then it is asked alone once more.
+    pub fn forget_group(&mut self, now: Tick) {
+        if now >= self.grouped_until {
+            self.proc.group = None;
+        }
     }
 
     /// It did not move: it is not moved for a second, twice as long after each further refusal; for a minute if the

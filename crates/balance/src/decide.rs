@@ -7,6 +7,7 @@ use crate::cost::{
 };
 use crate::eligible::{belongs_home, bound, calls_permille, grounds, order, suits};
 use crate::follow_files::follow_files;
+use crate::groups::move_a_group;
 use crate::plan::{DEMAND_MIN, Plan};
 use crate::rotation::rotate;
 use crate::work_conserving::fill_idle_cores;
@@ -54,6 +55,9 @@ fn balanced(view: &View, policy: &Policy, now: Tick) -> Vec<Move> {
     let mut plan = Plan::new(view, policy, now);
     follow_files(&mut plan, now);
     fill_idle_cores(&mut plan);
+    if plan.chosen.is_empty() {
+        move_a_group(&mut plan, now);
+    }
     // A stream of short programs needs no rotation.
     if plan.chosen.is_empty() && !view.weighs() {
         rotate(&mut plan);

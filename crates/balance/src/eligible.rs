@@ -15,6 +15,18 @@ pub(crate) fn bound(
     flies: bool,
     now: Tick,
 ) -> Option<Stay> {
+    let shares = proc.group.map(|_| Stay::SharedMemory);
+    bound_alone(view, policy, proc, flies, now).or(shares)
+}
+
+/// The same, whether or not it shares memory.
+pub(crate) fn bound_alone(
+    view: &View,
+    policy: &Policy,
+    proc: &Proc,
+    flies: bool,
+    now: Tick,
+) -> Option<Stay> {
     if proc.locked {
         return Some(Stay::Locked);
     }

@@ -344,6 +344,25 @@ impl Ledger {
         self.note(now);
     }
 
+    /// A move did not happen because these processes share memory. From now on they are moved together.
+    pub fn share_memory(&mut self, members: &[Pid], now: Tick) {
+        let Some(first) = members.iter().min() else {
+            return;
+        };
+        for pid in members {
+            if let Some(account) = self.accounts.get_mut(pid) {
+                account.shares_memory(*first, now);
+            }
+        }
+        self.note(now);
+    }
+
+    /// Whether it moves only together with others.
+    pub fn is_grouped(&self, pid: Pid) -> bool {
+        let account = self.accounts.get(&pid);
+        account.is_some_and(|account| account.proc.group.is_some())
+    }
+
     /// Where it is on its way to, or has just arrived.
     pub fn bound_for(&self, pid: Pid) -> Option<&NodeName> {
         self.flights.get(&pid).map(|flight| &flight.to)
@@ -478,6 +497,8 @@ impl Ledger {
     }
 
     fn expire(&mut self, now: Tick) {
+        let accounts = self.accounts.values_mut();
+        accounts.for_each(|account| account.forget_group(now));
         self.expected
             .retain(|e| now.since(e.since) <= EXPECT_MS_MAX);
         let old = |freed: &Freed| now.since(freed.at) > PAST_MS_MAX;

@@ -14,6 +14,7 @@ mod durations;
 mod eligible;
 mod file_use;
 mod follow_files;
+mod groups;
 mod habits;
 mod ledger;
 mod load_history;

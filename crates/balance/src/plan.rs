@@ -177,27 +177,33 @@ impl<'a> Plan<'a> {
 
     /// Records that `proc` will go.
     pub fn go(&mut self, proc: &Proc, from: usize, to: usize, cause: Cause) {
+        self.go_together(&[proc], from, to, cause);
+    }
+
+    /// Records that all of `members` will go, ordered as a move of the first.
+    pub fn go_together(&mut self, members: &[&Proc], from: usize, to: usize, cause: Cause) {
+        let Some(first) = members.first() else { return };
         let (source, target) = (&self.nodes[from], &self.nodes[to]);
         let work = |planned: &PlannedNode| planned.slot.work + planned.overhead;
+        let demand: u64 = members.iter().map(|p| p.demand).sum();
         let rates = (
             source.slot.rate_of(work(source)),
-            target.slot.rate_of(work(target) + proc.demand),
+            target.slot.rate_of(work(target) + demand),
         );
-        let losses = (self.loss_us(proc, from), self.loss_us(proc, to));
-        let chosen = order(
-            proc,
-            target.slot.node,
-            grounds(cause, rates, losses, proc, self.price_ms(proc, to)),
-        );
-        self.chosen.push(chosen);
-        let weight = self.view.weight(proc);
+        let losses = (self.loss_us(first, from), self.loss_us(first, to));
+        let price_ms = members.iter().map(|p| self.price_ms(p, to)).sum();
+        let why = grounds(cause, rates, losses, first, price_ms);
+        self.chosen.push(order(first, target.slot.node, why));
+        let weight: u64 = members.iter().map(|p| self.view.weight(p)).sum();
         let source = &mut self.nodes[from];
-        source.free.retain(|p| p.pid != proc.pid);
+        source
+            .free
+            .retain(|p| members.iter().all(|m| m.pid != p.pid));
         source.slot.work = source.slot.work.saturating_sub(weight);
         source.unsettled = true;
         let target = &mut self.nodes[to];
         target.slot.work += weight;
-        target.slot.flying_kib += need_kib(proc.rss_kib);
+        target.slot.flying_kib += need_kib(members.iter().map(|p| p.rss_kib).sum());
         target.unsettled = true;
     }
 }

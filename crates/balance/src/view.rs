@@ -87,6 +87,8 @@ pub struct Proc {
     /// Share of its time in which it computes, thousandths; 1000 until it is known.
     pub computes_permille: u64,
     pub locked: bool,
+    /// The first of the processes that share memory with it: they move together.
+    pub group: Option<Pid>,
     /// It refused a move for this reason, and is not asked again before that time.
     pub hold: Option<(Stay, Tick)>,
     /// CPU features it needs if not all those of its home (`--portable`).

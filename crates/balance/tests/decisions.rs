@@ -43,6 +43,7 @@ fn procs(place: &str, count: i32, first: i32) -> Vec<Proc> {
         arrived: Tick(40_000),
         files: FileUse::default(),
         back_until: None,
+        group: None,
         rates: Default::default(),
         computes_permille: 1000,
         locked: false,

@@ -287,3 +287,21 @@ fn without_own_sample_no_move_is_decided() {
         assert_eq!(place(&blind, &policy, &Fresh::default()), None, "{kind}");
     }
 }
+
+#[test]
+fn processes_that_share_memory_are_a_group_for_a_minute() {
+    let mut ledger = Ledger::new(name("n1"));
+    let now = Tick(100_000);
+    ledger.observe(&[seen(7, "n1"), seen(8, "n1")], now);
+    ledger.stayed(8, Stay::SharedMemory, now);
+    ledger.share_memory(&[8, 7], now);
+    let procs = ledger.own_view(None, Users::all(), now).procs;
+    let known = procs.iter().all(|p| p.group == Some(7) && p.hold.is_none());
+    assert!(known, "{procs:?}");
+    let later = Tick(now.0 + 60_000);
+    let procs = ledger.own_view(None, Users::all(), later).procs;
+    assert!(
+        procs.iter().all(|p| p.group.is_none()),
+        "it is asked alone once more"
+    );
+}

@@ -6,7 +6,7 @@ use crate::nodes;
 use crate::out::Failure;
 use armento_client::api::{Answer, Ask};
 use armento_client::{AskError, Session};
-use armento_keeper::{Birth, BirthError, Portable, Storm};
+use armento_keeper::{Begin, Birth, BirthError, Portable, Storm};
 use armento_model::{Hint, NodeName};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -16,6 +16,7 @@ const HELP: &str = "Examples:
   armento run make -j8               processes of the tree go where there is room
   armento run --spread make -j8      … from the first instant: make stays, what it starts is placed
   armento run --cpu ./model          it computes, though it writes a log now and then
+  mpirun -np 8 armento run ./rank    ranks begin where mpirun put them (`armento mpi-env`)
   armento run --on n3 ./simulate     on that node, wherever else there may be room
   armento run --storm 20 ./test      to a random node every 20 ms: the honest test of everything
   armento run --storm-call ./test    a move at every forwarded call: the hardest one (and slow)
@@ -32,6 +33,10 @@ pub struct Args {
     /// Keep the program at home
     #[arg(long, conflicts_with_all = ["storm", "storm_call"])]
     stay: bool,
+    /// Begin on this node, and move later if that pays; or begin where there is room. A rank that mpirun, PVM or Slurm
+    /// started begins here, as its launcher chose; any other program begins anywhere
+    #[arg(long, value_name = "WHERE", conflicts_with_all = ["on", "stay", "storm", "storm_call"])]
+    begin: Option<BeginAt>,
     /// Follow the program's forks and execs: each new program is placed at the moment of its exec
     #[arg(long, conflicts_with_all = ["on", "stay", "storm", "storm_call"])]
     spread: bool,
@@ -66,6 +71,21 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum BeginAt {
+    Here,
+    Anywhere,
+}
+
+fn begin(asked: Option<BeginAt>) -> Begin {
+    match asked {
+        Some(BeginAt::Here) => Begin::Here,
+        Some(BeginAt::Anywhere) => Begin::Anywhere,
+        None if armento_keeper::launcher().is_some() => Begin::Here,
+        None => Begin::Anywhere,
+    }
+}
+
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let storm = match args.storm {
         _ if args.storm_call => Some(Storm::Call),
@@ -82,6 +102,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         command: args.command,
         on: args.on,
         stay: args.stay,
+        begin: begin(args.begin),
         spread: args.spread,
         portable: args.portable.then(portable).transpose()?.flatten(),
         hint: match (args.cpu, args.io) {

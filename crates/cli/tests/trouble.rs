@@ -19,6 +19,7 @@ mod permissions;
 mod reasons;
 mod restarts;
 mod rootless;
+mod routes;
 mod spread;
 mod switches;
 mod trust;
@@ -324,6 +325,15 @@ fn leaving_node_returns_its_guests() {
         !farm.run("n1", "pgrep '^perl$'").status.success()
     });
     assert_eq!(farm.sh("n1", "cat /tmp/out"), native);
+}
+
+#[test]
+fn programs_begin_and_go_where_they_should() {
+    if let Some(farm) = Farm::up("routes", None) {
+        routes::nodes_out_of_reach_exchange_programs_through_home(&farm);
+        routes::ranks_begin_where_their_launcher_put_them(&farm);
+        routes::processes_that_share_memory_leave_a_busy_node_together(&farm);
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod dfsa;
 mod host;
 mod line;
 mod mfs;
+mod orders;
 mod session;
 mod sys;
 pub mod version;

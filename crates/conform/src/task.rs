@@ -46,6 +46,8 @@ impl Mode {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     pub guest: String,
+    /// The text of a user's own script.
+    pub script: Option<String>,
     pub mode: Mode,
     /// Fresh directories are made below it.
     pub base: PathBuf,

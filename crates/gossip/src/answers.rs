@@ -6,8 +6,9 @@ use armento_model::NodeName;
 use std::collections::{HashMap, HashSet};
 
 /// Messages to a peer without one from it before it counts as silent. In a farm of any size a peer sends as often as it
-/// is sent to, so that one in eight is taken for silent by mistake, and it is still sent to.
-const UNANSWERED_MAX: u8 = 3;
+/// is sent to, so that one in 256 is taken for silent by mistake, and it is still sent to. (With 3 messages, one in eight,
+/// farms of eight nodes became even later.)
+const UNANSWERED_MAX: u8 = 8;
 /// Of so many messages one may go to a silent peer.
 const ONE_OF: usize = 4;
 

@@ -287,11 +287,13 @@ fn take(keep: &Arc<Keep>, order: Order) {
             to,
             ticket,
             balances,
+            together,
             by_hand,
         } => keep.move_queue.push(Task {
             pid,
             to,
             why: match (balances, by_hand) {
+                (true, _) if together => Why::BalanceAll(ticket),
                 (true, _) => Why::Balance(ticket),
                 (false, true) => Why::User(ticket),
                 (false, false) => Why::Order(ticket),

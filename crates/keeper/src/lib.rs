@@ -29,5 +29,5 @@ mod sys;
 mod traced;
 
 pub use cpu_features::Portable;
-pub use launch::{Birth, BirthError, Storm, adopt, run, run_native};
+pub use launch::{Begin, Birth, BirthError, Storm, adopt, launcher, run, run_native};
 pub use traced::command_gains;

@@ -12,7 +12,10 @@ use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
+use std::io::{
+    self,
+    ErrorKind::{BrokenPipe, ConnectionReset},
+};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -113,7 +116,11 @@ fn begin(socket: OwnedFd, all: &Shared) -> io::Result<()> {
     let (page, breaks) = page()?;
     let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let fds = [page.as_fd(), event.as_fd()];
-    protocol::send(&socket, &[VERSION], &fds)?;
+    match protocol::send(&socket, &[VERSION], &fds) {
+        // The daemon connects only to see that this process is there.
+        Err(e) if matches!(e.kind(), BrokenPipe | ConnectionReset) => return Ok(()),
+        sent => sent?,
+    }
     let number = {
         let mut st = lock(all);
         if st.clients.len() >= CLIENTS_MAX {
@@ -236,5 +243,22 @@ impl Leases {
         if self.clients.is_empty() {
             self.idle = Some(Instant::now());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketType, socketpair};
+
+    #[test]
+    fn a_client_that_is_gone_is_no_error_and_takes_no_place() {
+        let flags = SocketFlags::CLOEXEC;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (gone, ours) = pair.expect("a pair of sockets");
+        drop(gone);
+        let all = Shared::default();
+        begin(ours, &all).expect("no error");
+        assert!(lock(&all).clients.is_empty());
     }
 }

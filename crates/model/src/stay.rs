@@ -26,7 +26,7 @@ macro_rules! stays {
 }
 
 stays! {
-    SharedMemory "shared-memory" "it shares writable memory with another process or a file" "those who share memory without a name move together by hand: `armento migrate PID NODE`; else let it unmap the memory";
+    SharedMemory "shared-memory" "it shares writable memory with another process or a file" "those who share memory without a name move together, where there is room for all: `armento migrate PID NODE`; else let it unmap the memory";
     DeviceMapping "device-mapping" "it has a device mapped into its memory" "let it unmap the device; such programs belong on the node that has the device";
     Traced "traced" "another program traces it (a debugger, strace)" "detach the tracer, then move it again";
     OwnFilter "own-filter" "it installed its own seccomp filter" "run it without its sandbox, or leave it at home";
@@ -58,6 +58,7 @@ stays! {
     KernelState "kernel-state" "the kernel keeps a state for it that a move does not carry" "nothing is wrong: it moves once it has taken that state back, if it can; `armento why` names it";
     NoWalls "no-walls" "the other node cannot make the namespaces that guests live in" "`armento doctor` on that node says which setting forbids it, and how to change it";
     NodeFailed "node-failed" "something that a node does for itself failed: a file, a thread, memory of its own" "the detail names it; it goes on where it was";
+    NoPath "no-path" "the two nodes cannot reach each other" "nothing is wrong: it passes through home; else let the two nodes reach each other (routes, firewall)";
 }
 
 impl std::fmt::Display for Stay {

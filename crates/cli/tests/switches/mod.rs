@@ -156,7 +156,7 @@ pub fn owner_at_the_machine_has_priority(farm: &Farm) {
     until("the owner to be away", || owner() == Some(false));
     let case = Case::start(farm, "n1", "--stay", "owned");
     case.goes_to("n2");
-    let work = "timeout 60 sh -c 'while :; do :; done' >/dev/null 2>&1 </dev/null & echo $!";
+    let work = "timeout 240 sh -c 'while :; do :; done' >/dev/null 2>&1 </dev/null & echo $!";
     let work = farm.sh("n2", work);
     until("the owner to be seen", || owner() == Some(true));
     case.is_at("n1");

@@ -134,7 +134,7 @@ mod tests {
         for gap in GAPS {
             let (guest, mode) = (gap.guest, gap.mode);
             assert!(
-                crate::guests::find(guest).is_some(),
+                crate::guests::find(guest, None).is_some(),
                 "there is no guest {guest}"
             );
             assert_ne!(mode, Mode::Native, "{guest}: native is right by definition");

@@ -71,7 +71,10 @@ const SCRIPT_MAX: usize = 100 << 10;
 /// file.
 fn own(path: &Path) -> Result<Guest> {
     let name = path.to_str().context("its name is not UTF-8")?;
-    let line = std::fs::read_to_string(path)?;
+    script(name, std::fs::read_to_string(path)?)
+}
+
+fn script(name: &str, line: String) -> Result<Guest> {
     ensure!(
         line.len() <= SCRIPT_MAX && !line.contains('\0'),
         "it is no shell script of at most {} KiB",
@@ -91,9 +94,10 @@ fn is_path(name: &str) -> bool {
     !name.contains(':') && name.contains('/')
 }
 
-pub fn find(name: &str) -> Option<Guest> {
-    if is_path(name) {
-        return own(Path::new(name)).ok();
+/// `text`: that of a user's own script, whose path may mean another file on the node where it runs.
+pub fn find(name: &str, text: Option<&str>) -> Option<Guest> {
+    if let Some(text) = text {
+        return script(name, text.to_owned()).ok();
     }
     suites::find(name).or_else(|| all().into_iter().find(|guest| guest.name == name))
 }

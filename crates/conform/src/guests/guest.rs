@@ -32,6 +32,16 @@ pub struct Guest {
     pub long: bool,
 }
 
+impl Guest {
+    /// The text of a user's script: the only guest whose name is a path and no test file of a suite.
+    pub fn own_script(&self) -> Option<&str> {
+        match &self.how {
+            How::Shell { line } if self.name.contains('/') => Some(line),
+            _ => None,
+        }
+    }
+}
+
 pub struct Suite {
     pub name: &'static str,
     pub about: &'static str,

@@ -36,7 +36,7 @@ fn next(input: &mut impl BufRead) -> Result<Option<Task>> {
 }
 
 fn answer(task: &Task) -> Outcome {
-    let Some(guest) = guests::find(&task.guest) else {
+    let Some(guest) = guests::find(&task.guest, task.script.as_deref()) else {
         return Outcome::without_run(End::Broken("this program has no such guest".into()));
     };
     launch::once(&guest, task)

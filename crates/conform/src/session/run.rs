@@ -97,6 +97,7 @@ impl Plan {
     fn task(&self, guest: &Guest, mode: Mode, round: u32) -> Task {
         Task {
             guest: guest.name.clone(),
+            script: guest.own_script().map(str::to_owned),
             mode,
             base: self.base.clone(),
             storm_ms: self.args.storm_ms,

@@ -4,7 +4,7 @@
 
 use crate::state::{Host, Pair};
 use crate::sync::lock;
-use armento_link::{Badge, dial};
+use armento_link::{Badge, LinkError, dial};
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{ENGINE_VERSION, MoveId, Stay};
 use armento_tracee::sys;
@@ -31,7 +31,7 @@ pub fn connect(host: &Arc<Host>, mv: MoveId, to: Whither) -> Result<Pair> {
                 .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
             let me = lock(&host.identity).clone();
             let link = dial(&addr, &me, &expect, MEET_MAX)
-                .map_err(|e| MigrateError::Stays(Stay::LinkLost, e.to_string()))?;
+                .map_err(|e| MigrateError::Stays(stay(&e), format!("{addr}: {e}")))?;
             let hello = Hello {
                 engine: ENGINE_VERSION,
                 tree: host.start.tree,
@@ -44,5 +44,17 @@ pub fn connect(host: &Arc<Host>, mv: MoveId, to: Whither) -> Result<Pair> {
             write_frame(&mut w, HELLO, &[&talk::encode(&hello)])?;
             Ok((r, w))
         }
+    }
+}
+
+/// Home reaches both nodes. Where this one gets no answer at all from the other, another attempt will not either.
+fn stay(e: &LinkError) -> Stay {
+    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
+    match e {
+        LinkError::Io(e) => match e.kind() {
+            ConnectionRefused | HostUnreachable | NetworkUnreachable | TimedOut => Stay::NoPath,
+            _ => Stay::LinkLost,
+        },
+        _ => Stay::LinkLost,
     }
 }

@@ -3,7 +3,7 @@
 //! From: `start.rs`. Next: `keeper/src/events/dispatch.rs`, `keeper/src/daemon.rs`, `keeper/src/moves/run.rs`.
 
 use super::leases;
-use super::options::{Birth, Storm};
+use super::options::{Begin, Birth, Storm};
 use crate::moves::{refuses_start, run_moves, run_storm};
 use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
 use crate::{daemon, sys};
@@ -107,6 +107,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         root: program,
         pinned: b.on.clone(),
         stay: b.stay,
+        begins_here: b.begin == Begin::Here,
         spread: b.spread,
         storm: b.storm.is_some(),
         forward_files: b.forward_files,

@@ -3,9 +3,11 @@
 //! It never moves anything. Start at `start.rs`, then `keeper.rs`.
 
 mod keeper;
+mod launcher;
 mod leases;
 mod options;
 mod start;
 
-pub use options::{Birth, BirthError, Storm};
+pub use launcher::launcher;
+pub use options::{Begin, Birth, BirthError, Storm};
 pub use start::{adopt, run, run_native};

@@ -14,12 +14,22 @@ pub enum Storm {
     Call,
 }
 
+/// Where the program of a tree begins, if nothing pins it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// Where there is room.
+    Anywhere,
+    /// At home: the balancer may move it later.
+    Here,
+}
+
 /// What `armento run` was asked.
 #[derive(Clone, Debug)]
 pub struct Birth {
     pub command: Vec<OsString>,
     pub on: Option<NodeName>,
     pub stay: bool,
+    pub begin: Begin,
     pub spread: bool,
     pub portable: Option<Portable>,
     pub hint: Option<Hint>,

@@ -3,7 +3,7 @@
 //! From: `cli/src/run.rs`. Next: `keeper.rs`, then `keeper/src/events/exec.rs` (the exec stop).
 
 use super::keeper::{HELD, NOT_KEPT, keeper};
-use super::options::{Birth, BirthError};
+use super::options::{Begin, Birth, BirthError};
 use crate::cpu_features::VARIABLE;
 use crate::moves::allow_keeper;
 use crate::sys;
@@ -74,6 +74,7 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
         command: vec![command.into()],
         on: None,
         stay: false,
+        begin: Begin::Here,
         spread: false,
         portable: None,
         hint: None,

@@ -94,6 +94,10 @@ pub fn noted(pid: Pid) -> Result<Noted> {
 
 /// A move carries the flags of all its mappings. `ours`: writes are watched for that move.
 pub fn carried(noted: &Noted, ours: bool) -> Result<()> {
+    if let Some(v) = &noted.unwritable {
+        let why = format!("{} (mapped shared, and cannot be written)", v.name);
+        return Err(MigrateError::Stays(Stay::SharedMemory, why));
+    }
     let watched = noted.watched.as_ref().filter(|_| !ours);
     match noted.uncarried.as_ref().or(watched) {
         None => Ok(()),

@@ -1,6 +1,6 @@
 //! A process moves from one host to another, directly.
 //!
-//! From: `move_process.rs`. Next: `host/src/moves/depart.rs` facing `host/src/moves/arrive.rs`.
+//! From: `onward.rs`. Next: `host/src/moves/depart.rs` facing `host/src/moves/arrive.rs`.
 //!
 //! Both hosts do the work; home breaks calls, waits for Ready, then sends Thaw and Drop. Home is the
 //! arbiter: until Thaw is sent the process can go on where it was.

@@ -15,6 +15,7 @@ mod host_to_host;
 mod map_early;
 mod mappings;
 mod move_process;
+mod onward;
 mod out;
 mod outcome;
 mod permission;

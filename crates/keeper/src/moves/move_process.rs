@@ -1,12 +1,12 @@
 //! One process, or those that share its memory, from where it is to where it is to be.
 //!
-//! From: `run.rs`, `placement.rs`, `come_home.rs`. Next: `out.rs`, `home.rs`, `host_to_host.rs`, `group.rs`.
+//! From: `run.rs`, `placement.rs`, `come_home.rs`. Next: `out.rs`, `home.rs`, `onward.rs`, `group.rs`.
 
 use super::group::place_of_group;
 use super::group_home::group_home;
 use super::group_out::group_out;
 use super::outcome::MoveCost;
-use super::{home, host_to_host, out};
+use super::{home, onward, out};
 use crate::sharing::{maps_shared_object, partner_of_stay, sharers_of};
 use crate::state::{Keep, Place, Process, StayReason, Tree};
 use crate::traced::refuses_move;
@@ -87,7 +87,7 @@ pub fn move_now(
         }
         (Dest::Node(n), Place::Home) => out::out(keep, pid, n),
         (Dest::Node(n), Place::Away(l)) if l.node == *n => Ok(MoveCost::default()),
-        (Dest::Node(n), Place::Away(l)) => host_to_host::move_host_to_host(keep, pid, l, n),
+        (Dest::Node(n), Place::Away(l)) => onward::onward(keep, pid, l, n),
     };
     let here = match to {
         Dest::Node(n) => n.clone(),

@@ -37,6 +37,7 @@ pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
                 order(keep, &task, *ticket);
             }
             Why::Balance(ticket) => balance(keep, &task, *ticket),
+            Why::BalanceAll(ticket) => order(keep, &task, *ticket),
         }
         if tasks.len() == 0 {
             armento_tracee::sys::give_back();
@@ -54,16 +55,18 @@ fn storm(keep: &Arc<Keep>, task: &Task) {
     }
 }
 
-/// The balancer counts one process and would be given all that share memory with it.
+/// The balancer counted one process and would be given all that share memory with it: it is told of them, and decides
+/// again.
 fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
-    let others = sharers_of(task.pid).len() - 1;
+    let group = sharers_of(task.pid);
+    let others = group.len() - 1;
     if others == 0 {
         return order(keep, task, ticket);
     }
     let pid = task.pid;
     let (stay, detail) = (
         Stay::SharedMemory,
-        format!("it shares memory with {others} others: they move together, and by hand only"),
+        format!("it shares memory with {others} others: they move together"),
     );
     let kept = StayReason::new(stay, &detail).with(partner_of_stay(pid, stay));
     keep.tracer.run(move |t| t.note(pid, Some(kept)));
@@ -72,6 +75,7 @@ fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
         pid,
         stay,
         detail,
+        group,
     });
 }
 
@@ -99,6 +103,7 @@ fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
             pid,
             stay: e.stay(),
             detail: e.detail(),
+            group: Vec::new(),
         },
     };
     keep.daemon.report(report);

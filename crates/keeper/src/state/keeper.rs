@@ -16,6 +16,7 @@ use super::hosts::Hosts;
 use super::leaving::Leaving;
 use super::move_queue::{MoveLocks, MoveQueue, Task, Why};
 use super::moves::Moves;
+use super::no_paths::NoPaths;
 use super::process::Process;
 use super::ran::RanPrograms;
 use super::shm_guards::ShmGuards;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub root: Pid,
     pub pinned: Option<NodeName>,
     pub stay: bool,
+    /// Its program begins at home; it may be moved later.
+    pub begins_here: bool,
     /// Forks and execs at home are followed.
     pub spread: bool,
     /// Moved about for a test: neither the daemon nor the user decides.
@@ -76,6 +79,7 @@ pub struct Keep {
     pub placed_away: AtomicU64,
     /// Moves under way.
     pub moves: Moves,
+    pub no_paths: NoPaths,
     /// Files behind mappings of bodies, for hosts that lack their bytes.
     pub files: Mutex<HashMap<FileKey, Arc<File>>>,
     /// Most of them, for each is a descriptor; a program that maps more comes home for it.
@@ -154,6 +158,7 @@ impl Keep {
             early_connections: Mutex::default(),
             placed_away: AtomicU64::new(0),
             moves: Moves::default(),
+            no_paths: NoPaths::default(),
             files: Mutex::default(),
             files_max: tsys::limit(0, libc::RLIMIT_NOFILE).map_or(0, |(now, _)| now as usize)
                 / FILES_SHARE,

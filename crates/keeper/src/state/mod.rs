@@ -18,6 +18,7 @@ mod leaving;
 mod loading;
 mod move_queue;
 mod moves;
+mod no_paths;
 mod pins;
 mod process;
 mod ran;

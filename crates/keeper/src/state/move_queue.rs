@@ -16,6 +16,8 @@ pub enum Why {
     User(u64),
     /// The daemon's, to even out the load.
     Balance(u64),
+    /// … and those that share its memory are to come along.
+    BalanceAll(u64),
     Storm,
     Exec,
     /// A call that only home can serve.

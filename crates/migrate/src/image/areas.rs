@@ -83,7 +83,8 @@ fn ours(v: &Vma) -> bool {
 pub fn may_travel(maps: &[Vma]) -> Result<()> {
     let written = |v: &&Vma| v.shared && v.prot & libc::PROT_WRITE != 0;
     let kept = |v: &&Vma| !v.is_vdso() && objects::of(v).is_none() && named(v);
-    match travelling(maps).filter(written).find(kept) {
+    let found = travelling(maps).filter(written).find(kept);
+    match found.or_else(|| objects::foreign_memfd(maps)) {
         Some(v) => Err(written_by_others(v)),
         None => Ok(()),
     }
@@ -101,6 +102,9 @@ pub fn of_home(
     known: Option<&Names>,
     untouched: &dyn Fn() -> Untouched,
 ) -> Result<Survey> {
+    if let Some(v) = objects::foreign_memfd(maps) {
+        return Err(written_by_others(v));
+    }
     // Computed once, and only if there is a file that is not known.
     let untouched = LazyCell::new(untouched);
     let mut s = Survey {

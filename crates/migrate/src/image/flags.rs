@@ -5,6 +5,7 @@
 
 use super::area::{Area, Flags, LOCKED, LOCKED_ON_FAULT, WORDS};
 use super::names::{self, Name};
+use super::objects;
 use crate::{MigrateError, Result};
 use armento_model::Stay;
 use armento_tracee::call::Call;
@@ -127,6 +128,8 @@ pub struct Noted {
     pub watched: Option<(Vma, String)>,
     /// Mappings of program text that differ from their file.
     pub patched: Vec<Vma>,
+    /// Shared memory whose content could not be brought home.
+    pub unwritable: Option<Vma>,
     /// Whether the kernel's page for uprobes is mapped.
     pub probed: bool,
     /// Memory with a name.
@@ -147,6 +150,11 @@ impl Noted {
             patched: {
                 let of = all.iter().filter(|(_, f)| has(f, maps::OWN_TEXT));
                 of.map(|(v, _)| v.clone()).collect()
+            },
+            unwritable: {
+                let mut of = all.iter();
+                of.find(|(v, f)| objects::unwritable_memfd(v, has(f, "mw")))
+                    .map(|(v, _)| v.clone())
             },
             probed: all.iter().any(|(v, _)| v.name == UPROBES),
             names: names::of(all.iter().map(|(v, _)| v)),

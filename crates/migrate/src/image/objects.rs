@@ -1,7 +1,7 @@
 //! Memory that processes share: kernel objects that belong to no file system on a disk.
 //!
-//! Some have no name: MAP_SHARED | MAP_ANONYMOUS, and files of /dev/shm that are unlinked and that no process has open
-//! any more (glibc's semaphores after sem_unlink). Others persist without any mapping: System V segments and files in
+//! Some have no name: MAP_SHARED | MAP_ANONYMOUS, files of /dev/shm that are unlinked and that no process has open
+//! any more (glibc's semaphores after sem_unlink), and memfds of just-in-time compilers ([`foreign_memfd`]). Others persist without any mapping: System V segments and files in
 //! /dev/shm; they travel under extra checks (`keeper/src/sharing/named_shm.rs`).
 //!
 //! At home the deputies keep such mappings, so that the object exists as long as a process maps it. At a host a memfd
@@ -16,10 +16,10 @@ use armento_tracee::call::Call;
 use armento_tracee::inject::Hold;
 use armento_tracee::maps::Vma;
 use armento_tracee::pages::{self, Run};
-use armento_tracee::region::Code;
+use armento_tracee::region::{Code, apart};
 use armento_tracee::{PAGE, sys};
 pub use armento_wire::talk::ObjectId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt};
@@ -28,6 +28,7 @@ use std::sync::Arc;
 /// Largest object that travels, bytes: it is read and sent while its processes are frozen.
 pub const OBJECT_MAX: u64 = 1 << 30;
 const SHM: &str = "/dev/shm/";
+const MEMFD: &str = "/memfd:";
 /// Pages that one mincore reports: a byte each, in the scratch memory.
 const VECTOR: u64 = 0x8000;
 const EMPTY: [u8; PAGE as usize] = [0; PAGE as usize];
@@ -40,11 +41,42 @@ pub fn nameless(v: &Vma) -> Option<ObjectId> {
     // A file that was opened for reading only can never be mapped writable again: its content could not be brought
     // home.
     let writable = v.prot & libc::PROT_WRITE != 0;
-    let unlinked = || name == "/dev/zero" || name.starts_with(SHM) && writable && !linked(v);
+    // A memfd that is only read travels as a file.
+    let used = writable || v.prot & libc::PROT_EXEC != 0;
+    let unlinked = || {
+        name == "/dev/zero"
+            || is_memfd(v) && used
+            || name.starts_with(SHM) && writable && !linked(v)
+    };
     (v.shared && unlinked()).then_some(ObjectId {
         dev: v.dev,
         ino: v.ino,
     })
+}
+
+/// A mapping of a memfd that a process which we cannot see may have, too: descriptors of memfds are made to be sent over
+/// sockets, also to other users. What is executed at one address and written at another is a compiler's and no
+/// other process's. (BEAM, .NET: /memfd:vmem, /memfd:doublemapper.) Such a mapping that can only be read is none of those
+/// that travel as objects, and is refused, too.
+pub fn foreign_memfd(maps: &[Vma]) -> Option<&Vma> {
+    let key = |v: &Vma| (v.dev, v.ino);
+    let memfds = || maps.iter().filter(|v| v.shared && is_memfd(v));
+    let executed: HashSet<(u64, u64)> = memfds()
+        .filter(|v| v.prot & libc::PROT_EXEC != 0)
+        .map(key)
+        .collect();
+    let mut all = memfds();
+    all.find(|v| nameless(v).is_some() != executed.contains(&key(v)))
+}
+
+fn is_memfd(v: &Vma) -> bool {
+    v.name.starts_with(MEMFD) && apart(v.start, v.len())
+}
+
+/// Whether a memfd is mapped so that it can never be written through this mapping, by its flags: sealed, or opened for
+/// reading only. What is in it could not be brought home.
+pub fn unwritable_memfd(v: &Vma, may_write: bool) -> bool {
+    !may_write && is_memfd(v) && nameless(v).is_some()
 }
 
 /// How other processes can find an object that outlives its mappings.
@@ -325,6 +357,33 @@ mod tests {
         let name = format!("/memfd:{} (deleted)", object.name());
         assert_eq!(object_of(&name), Some(object));
         assert_eq!(object_of("/memfd:other (deleted)"), None);
+    }
+
+    #[test]
+    fn only_memfds_that_are_executed_travel() {
+        let map = |start, ino, prot| Vma {
+            start,
+            end: start + 0x1000,
+            prot,
+            shared: true,
+            off: 0,
+            dev: 1,
+            ino,
+            name: "/memfd:jit (deleted)".into(),
+        };
+        let (r, w, x) = (libc::PROT_READ, libc::PROT_WRITE, libc::PROT_EXEC);
+        let check = |maps: &[Vma], foreign: Option<u64>| {
+            assert_eq!(foreign_memfd(maps).map(|v| v.start), foreign, "{maps:?}");
+        };
+        check(&[map(0x1000, 1, r | w), map(0x2000, 1, r | x)], None);
+        check(
+            &[map(0x1000, 1, r | w), map(0x2000, 2, r | x)],
+            Some(0x1000),
+        );
+        check(&[map(0x1000, 1, r | x), map(0x2000, 1, r)], Some(0x2000));
+        check(&[map(0x1000, 1, r)], None);
+        assert_eq!(nameless(&map(0x1000, 1, r)), None);
+        assert_eq!(nameless(&map(armento_tracee::region::BASE, 1, r | w)), None);
     }
 
     #[test]

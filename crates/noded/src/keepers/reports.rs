@@ -67,8 +67,10 @@ impl KeeperTable {
                 pid,
                 stay,
                 detail,
+                group,
             } => {
                 ledger.stayed(pid, stay, now);
+                ledger.share_memory(&group, now);
                 self.decisions.ended(ticket, stayed(stay, &detail));
                 let subject = format!("process {pid}");
                 self.end(ticket, Err(stays(&subject, stay, &detail)));

@@ -85,6 +85,7 @@ fn order(core: &mut Core, chosen: &Move, policy: &Policy, now: Tick) {
         to,
         ticket,
         balances: true,
+        together: core.ledger.is_grouped(pid),
         by_hand: false,
     };
     if core.keepers.order(tree, pid, ticket, order, None) {

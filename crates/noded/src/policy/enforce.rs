@@ -124,6 +124,7 @@ fn recall(node: &Node, core: &mut Core, pid: Pid, cause: &str) {
         to: Dest::Home,
         ticket,
         balances: false,
+        together: false,
         by_hand: false,
     };
     if core.keepers.order(tree, pid, ticket, order, None) {

@@ -50,6 +50,7 @@ pub async fn move_process(asker: &Asker, pid: Pid, to: Dest) -> Result<Answer> {
             to,
             ticket,
             balances: false,
+            together: false,
             by_hand: true,
         };
         let waits = (!free).then_some(waiter);

@@ -222,6 +222,7 @@ fn moves_are_ordered_and_their_outcome_reported() {
             pid: pid(),
             stay: Stay::Busy,
             detail: "vfork".into(),
+            group: Vec::new(),
         };
         s.report(stayed).expect("report");
         let no = asked.join().expect("thread").expect_err("it stayed");
