@@ -17,8 +17,9 @@ pub use crate::mfs::{
     socket_of_mount,
 };
 pub use crate::orders::{Order, Ran, Report};
+pub use crate::processes::{Dest, GuestInfo, ProcInfo};
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
-use armento_model::{FileCounts, FileRates, Hint, HomePid, NodeName, Pid, Stay, Tid, TreeId};
+use armento_model::{Hint, NodeName, Pid, Stay, Tid, TreeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -92,18 +93,6 @@ impl Refusal {
             }
         }
     }
-}
-
-/// Where to move a process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dest {
-    Node(NodeName),
-    Home,
-    /// Home, and there it stays, untraced, until a user moves it or orders `Balance`.
-    Hold,
-    /// Releases it if it is held; unlocks it otherwise. Then the policy chooses.
-    Balance,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -568,81 +557,6 @@ pub const fn default_freeze_ms() -> u64 {
 
 pub const fn default_dead_ms() -> u64 {
     30_000
-}
-
-/// One process, from its keeper.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ProcInfo {
-    pub pid: Pid,
-    pub ppid: Pid,
-    pub tree: TreeId,
-    pub uid: u32,
-    pub home: NodeName,
-    /// The node where it runs now.
-    pub place: NodeName,
-    pub command: String,
-    /// CPU time used so far, home and away together, milliseconds.
-    pub cpu_ms: u64,
-    /// … of which away from home.
-    pub away_cpu_ms: u64,
-    pub rss_kib: u64,
-    pub threads: u32,
-    /// Share of recent time in which it was runnable, percent.
-    pub busy_percent: u8,
-    pub moves: u64,
-    /// System calls sent home so far.
-    pub forwarded: u64,
-    /// Bytes of these calls from where it runs to home, and back.
-    #[serde(default)]
-    pub bytes_sent: u64,
-    #[serde(default)]
-    pub bytes_received: u64,
-    /// Calls on files that were answered where it runs, up to a second ago.
-    #[serde(default)]
-    pub files: FileCounts,
-    /// What it does with home's files a second while it is away; from its daemon.
-    #[serde(default)]
-    pub rates: FileRates,
-    /// Why the last move did not happen, or why it may not move.
-    pub stay: Option<Stay>,
-    /// … its cause: a file, a call, the other node's text. Empty if unknown.
-    #[serde(default)]
-    pub detail: String,
-    /// … and the process that causes it, if there is one: the tracer, or a process that shares its memory.
-    #[serde(default)]
-    pub partner: Option<Pid>,
-    pub locked: bool,
-    /// Time without messages from where it runs, milliseconds, if longer than normal.
-    #[serde(default)]
-    pub lost_ms: Option<u64>,
-    /// … and so long that it was frozen there.
-    #[serde(default)]
-    pub frozen: bool,
-    /// It was restricted to the features that the keeper's hello gives as common.
-    #[serde(default)]
-    pub portable: bool,
-    /// Age of the process, milliseconds.
-    pub age_ms: u64,
-    /// The node on which its body called execve(2) last; `None`: home, or unknown.
-    #[serde(default)]
-    pub last_exec: Option<NodeName>,
-}
-
-/// One guest, from its host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct GuestInfo {
-    pub pid: HomePid,
-    pub tree: TreeId,
-    pub home: NodeName,
-    pub command: String,
-    pub cpu_ms: u64,
-    pub rss_kib: u64,
-    pub threads: u32,
-    /// As in [`ProcInfo`].
-    pub busy_percent: u8,
-    /// Its home did not answer for too long: it is frozen.
-    #[serde(default)]
-    pub frozen: bool,
 }
 
 /// One node, from the view of the node that was asked.

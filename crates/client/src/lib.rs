@@ -12,6 +12,7 @@ mod host;
 mod line;
 mod mfs;
 mod orders;
+mod processes;
 mod session;
 mod sys;
 pub mod version;

@@ -1,6 +1,7 @@
 //! What a daemon orders of keepers and hosts, and what these report.
 
-use crate::api::{Dest, GuestInfo, MountVerdict, ProcInfo};
+use crate::dfsa::MountVerdict;
+use crate::processes::{Dest, GuestInfo, ProcInfo};
 use armento_model::{NodeName, Pid, Stay};
 use serde::{Deserialize, Serialize};
 
