@@ -62,6 +62,9 @@ pub struct Run {
     /// Number of times that each run is done; mean, lowest and highest are shown
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
+    /// Also the runs that take long: larger systems, a second MPI
+    #[arg(long)]
+    full: bool,
     /// Keep what was measured, and do only what is missing
     #[arg(long)]
     resume: bool,
@@ -159,6 +162,7 @@ fn run_all(args: &Run) -> Result<i32> {
         on: args.on,
         nodes: args.nodes,
         repeats: args.repeat,
+        full: args.full,
         resume: args.resume,
     };
     // What is wrong is said before the first run, not after half an hour.

@@ -7,15 +7,25 @@ mod conversions;
 mod copy;
 mod costs;
 mod farm;
+mod flops;
 mod fork;
 mod growth;
+mod halo;
+mod hpl;
+mod integral;
+mod lammps;
+mod mpitest;
 mod naples;
+mod nettest;
 mod play;
 mod power;
+mod ranks;
 mod riello;
+mod shared_files;
 mod test1;
 mod tests23;
 mod topology;
+mod transfer;
 
 use crate::runner::Experiment;
 
@@ -35,6 +45,15 @@ pub static ALL: &[&Experiment] = &[
     &naples::EXPERIMENT,
     &test1::LIVE,
     &riello::TABLE1,
+    &integral::EXPERIMENT,
+    &halo::EXPERIMENT,
+    &lammps::EXPERIMENT,
+    &flops::EXPERIMENT,
+    &transfer::EXPERIMENT,
+    &nettest::EXPERIMENT,
+    &mpitest::EXPERIMENT,
+    &shared_files::EXPERIMENT,
+    &hpl::EXPERIMENT,
     &farm::TEST1,
 ];
 
@@ -68,6 +87,7 @@ mod tests {
                 scale: e.scale,
                 on: e.on,
                 nodes: e.nodes,
+                full: false,
             };
             assert!(e.scale_range.contains(&e.scale) && e.nodes_range.contains(&e.nodes));
             let runs = (e.runs)(&setting);

@@ -1,0 +1,167 @@
+//! A launcher that runs, with a time limit.
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::de::DeserializeOwned;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+
+/// Interval between two looks at a running launcher.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A launcher that is told to end takes its processes along.
+const END_MAX: Duration = Duration::from_secs(5);
+/// Output that is kept; programs of ours print kilobytes.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// What a program said, and how long it took.
+#[derive(Clone, Debug)]
+pub struct Output {
+    pub stdout: String,
+    pub stderr: String,
+    /// With the start and the end of its processes.
+    pub s: f64,
+}
+
+impl Output {
+    /// The line of JSON that process 0 of our programs prints.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
+        let line = self.stdout.lines().rfind(|l| l.starts_with('{'));
+        let line = line.ok_or_else(|| {
+            anyhow!(
+                "the program printed no result: {}",
+                last_lines(&self.stderr)
+            )
+        })?;
+        serde_json::from_str(line).with_context(|| format!("the program's result is damaged: {line}"))
+    }
+}
+
+fn kept(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(from) = from {
+            // What a closed pipe has given until then is all there is.
+            let _ = from.take(BYTES_MAX).read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Runs it to its end.
+pub fn run(mut command: Command, limit_s: f64) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let began = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run {name}"))?;
+    let (out, err) = (kept(child.stdout.take()), kept(child.stderr.take()));
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if began.elapsed().as_secs_f64() > limit_s {
+            end(&mut child);
+            break None;
+        }
+        sleep(LOOK_EVERY);
+    };
+    let s = began.elapsed().as_secs_f64();
+    let text = |t: JoinHandle<String>| t.join().unwrap_or_default();
+    let output = Output {
+        stdout: text(out),
+        stderr: text(err),
+        s,
+    };
+    match status {
+        Some(status) if status.success() => Ok(output),
+        Some(status) => bail!(
+            "the MPI program failed ({status}): {}\n{}",
+            last_lines(&output.stderr),
+            hint(&output.stderr)
+        ),
+        None => bail!(
+            "the MPI program had not ended after {limit_s:.0} s: {}\nhint: MPICH 4.0.2 may hang in MPI_Finalize; Open MPI does not",
+            last_lines(&output.stderr)
+        ),
+    }
+}
+
+/// SIGTERM first: mpirun then ends the processes that it has started.
+fn end(child: &mut Child) {
+    let told = Command::new("kill").arg(child.id().to_string()).status();
+    let began = Instant::now();
+    while told.is_ok() && began.elapsed() < END_MAX {
+        if matches!(child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        sleep(LOOK_EVERY);
+    }
+    // It may have ended in between.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn hint(stderr: &str) -> &'static str {
+    const KNOWN: [(&str, &str); 4] = [
+        (
+            "Host key verification failed",
+            "hint: log in once by ssh to every host, or name a launcher: OMPI_MCA_plm_rsh_agent",
+        ),
+        (
+            "unreachable",
+            "hint: all hosts must reach each other; OMPI_MCA_btl_tcp_if_include names the interface",
+        ),
+        (
+            "executable",
+            "hint: the program must be at the same path on all hosts: XDG_CACHE_HOME=DIR on a directory that all see",
+        ),
+        (
+            "ORTE was unable to reliably start",
+            "hint: `ssh HOST hostname` must work from here without a question, and Open MPI be installed there",
+        ),
+    ];
+    let known = KNOWN.iter().find(|(mark, _)| stderr.contains(mark));
+    known.map_or("hint: the launcher's own words are above", |(_, h)| h)
+}
+
+/// The last lines that say something.
+fn last_lines(text: &str) -> String {
+    const LINES: usize = 6;
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| l.chars().any(char::is_alphanumeric))
+        .collect();
+    let from = lines.len().saturating_sub(LINES);
+    match lines[from..].join("; ") {
+        text if text.is_empty() => "it said nothing".to_owned(),
+        text => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_fail_or_never_end_are_told() {
+        let shell = |script: &str| {
+            let mut c = Command::new("sh");
+            c.args(["-c", script]);
+            run(c, 0.3)
+        };
+        let good = shell("echo noise; echo '{\"a\": 3}'; echo tail").expect("ends");
+        let value: serde_json::Value = good.json().expect("json");
+        assert_eq!(value["a"], 3);
+        let e = shell("echo rank 1: no >&2; exit 3").expect_err("fails");
+        let e = e.to_string();
+        assert!(e.contains("rank 1: no") && e.contains("\nhint: "), "{e}");
+        let e = shell("sleep 60").expect_err("hangs").to_string();
+        assert!(e.contains("had not ended") && e.contains("hint: "), "{e}");
+        assert!(shell("true").expect("ends").json::<u8>().is_err());
+    }
+}
