@@ -35,12 +35,13 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     else {
         return Err(unexpected_answer());
     };
+    let setting = setting(args.pid, &detail);
     if args.json {
         let fields = json!({
             "pid": pid, "place": place, "stay": stay,
             "explanation": explanation, "remedy": remedy,
             "detail": (!detail.is_empty()).then_some(&detail), "partner": partner,
-            "away": away,
+            "away": away, "setting": setting,
         });
         say_json("armento.why/1", fields);
         return Ok(0);
@@ -49,10 +50,18 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     let place = place.map_or_else(|| "an unknown node".into(), |n| n.to_string());
     let code = stay.map_or_else(String::new, |s| format!(" [{}]", s.code()));
     let more = more(&detail, partner) + &cost;
+    let setting = setting.map_or_else(String::new, |s| format!("hint: {s}\n"));
     say(&format!(
-        "{pid} is on {place}{code}: {explanation}\n{more}remedy: {remedy}\n"
+        "{pid} is on {place}{code}: {explanation}\n{more}remedy: {remedy}\n{setting}"
     ));
     Ok(0)
+}
+
+/// The setting of MPI with which a process would move that stays.
+fn setting(pid: Pid, detail: &str) -> Option<String> {
+    // KERNEL: proc_pid_environ(5): its first environment; not readable where it is another user's.
+    let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    armento_mpi::advice(armento_mpi::started_by(&environ), detail)
 }
 
 /// Details beyond the reason, a line each.

@@ -28,4 +28,4 @@ pub use installed::{Installed, Kind, find_program, need};
 pub use job::{Job, Map, Wait};
 pub use results::*;
 pub use run::Output;
-pub use settings::{Setting, settings};
+pub use settings::{Setting, advice, settings, started_by};
