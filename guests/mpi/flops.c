@@ -6,7 +6,7 @@ int main(int argc, char **argv) {
     long points = number(argc, argv, 1, 1, 1L << 50, 200000000);
     long repeats = number(argc, argv, 2, 1, 1000, 4);
     double passed = 0, pi = 0;
-    MPI_Barrier(MPI_COMM_WORLD);
+    quiet_start();
     for (long k = 0; k < repeats; k++) {
         double at = MPI_Wtime();
         long all = rank == 0 ? points : 0;

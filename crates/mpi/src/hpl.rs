@@ -86,7 +86,7 @@ pub fn tools() -> Result<()> {
 pub fn build(mpi: &Installed, folder: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf> {
     let show = crate::installed::said(&mpi.compiler, "-show");
     let dir = folder.join(format!("hpl-{}", key(&[MAIN, &show])));
-    let done = dir.join("hpl");
+    let done = dir.join("xhpl");
     if done.is_file() {
         return Ok(done);
     }
