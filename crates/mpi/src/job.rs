@@ -43,8 +43,6 @@ pub struct Job {
     pub rsh: Option<String>,
     /// Open MPI brings the program to hosts that do not have it.
     pub preload: bool,
-    /// Folder in which processes begin.
-    pub folder: Option<PathBuf>,
     /// Longest time, seconds.
     pub limit_s: f64,
 }
@@ -97,9 +95,6 @@ impl Job {
             line.env.push(("PMIX_MCA_gds".into(), "hash".into()));
             add(&["-x", "PMIX_MCA_gds"]);
         }
-        if let Some(folder) = &self.folder {
-            add(&["-wdir", &folder.to_string_lossy()]);
-        }
         if self.preload {
             add(&["--preload-binary"]);
         }
@@ -118,9 +113,6 @@ impl Job {
         let mut add = |words: &[&str]| line.words.extend(words.iter().map(|w| (*w).to_owned()));
         if let Some(rsh) = &self.rsh {
             add(&["-launcher", "ssh", "-launcher-exec", rsh]);
-        }
-        if let Some(folder) = &self.folder {
-            add(&["-wdir", &folder.to_string_lossy()]);
         }
         // Without numbers Hydra deals one process to each host in turn.
         let hosts = match self.map {

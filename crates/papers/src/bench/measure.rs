@@ -108,7 +108,7 @@ impl Bench<'_> {
             np: self.np,
             hosts: self.ground.first(self.np),
             env,
-            folder: Some(self.ground.there(&run)),
+            args: vec![self.ground.there(&run).to_string_lossy().into_owned()],
             limit_s: 24.0 * 3600.0,
             ..Job::default()
         };

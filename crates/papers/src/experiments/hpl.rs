@@ -223,7 +223,7 @@ fn solve(ground: &Ground, mpi: &Installed, case: &Case, n: usize) -> Result<Hpl>
         hosts: ground.first(case.nodes),
         env,
         interfaces: (case.way != "striped").then(|| "eth0".to_owned()),
-        folder: Some(ground.there(&run)),
+        args: vec![ground.there(&run).to_string_lossy().into_owned()],
         limit_s: 1800.0,
         ..Job::default()
     };
