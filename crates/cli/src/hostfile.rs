@@ -41,7 +41,11 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         say_json("armento.hostfile/1", json!({ "hosts": all }));
         return Ok(0);
     }
-    let kind = if args.mpich { Kind::Mpich } else { Kind::OpenMpi };
+    let kind = if args.mpich {
+        Kind::Mpich
+    } else {
+        Kind::OpenMpi
+    };
     say(&hostfile(&hosts, kind));
     Ok(0)
 }
@@ -116,7 +120,10 @@ mod tests {
             node("v6", "alive", false),
         ];
         let text = hostfile(&hosts(&nodes, None, false), Kind::OpenMpi);
-        assert_eq!(text, "10.0.0.2 slots=2\n10.0.0.1 slots=2\nfd00::6 slots=2\n");
+        assert_eq!(
+            text,
+            "10.0.0.2 slots=2\n10.0.0.1 slots=2\nfd00::6 slots=2\n"
+        );
         let text = hostfile(&hosts(&nodes, Some(1), true), Kind::Mpich);
         assert_eq!(text, "n2:1\nn1:1\nv6:1\n");
     }

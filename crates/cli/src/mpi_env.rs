@@ -24,7 +24,11 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<i32> {
-    let kind = if args.mpich { Kind::Mpich } else { Kind::OpenMpi };
+    let kind = if args.mpich {
+        Kind::Mpich
+    } else {
+        Kind::OpenMpi
+    };
     if args.json {
         let fields = json!({ "mpi": kind, "settings": settings(kind), "stays": stays(kind) });
         say_json("armento.mpi-env/1", fields);
@@ -53,7 +57,10 @@ fn render(kind: Kind) -> String {
         let need = if s.needed { "needed" } else { "better" };
         format!("# {need}: {}\nexport {}={}\n", s.why, s.name, s.value)
     };
-    let mut text = format!("# {}: with these settings processes can move.\n", kind.name());
+    let mut text = format!(
+        "# {}: with these settings processes can move.\n",
+        kind.name()
+    );
     text.extend(settings(kind).iter().map(line));
     if kind == Kind::OpenMpi {
         text += "# mpirun passes variables that begin with OMPI_ to all hosts, others where `-x NAME` says so: -x PMIX_MCA_gds\n";
@@ -73,7 +80,9 @@ mod tests {
         for kind in [Kind::OpenMpi, Kind::Mpich] {
             for line in render(kind).lines() {
                 let plain = |c: char| c.is_ascii_alphanumeric() || "_=,".contains(c);
-                let set = line.strip_prefix("export ").is_some_and(|l| l.chars().all(plain));
+                let set = line
+                    .strip_prefix("export ")
+                    .is_some_and(|l| l.chars().all(plain));
                 assert!(set || line.starts_with("# "), "{line}");
             }
         }

@@ -3,7 +3,7 @@
 use crate::out::{ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, AwayPrice};
-use armento_model::{NodeName, Pid, clean, size};
+use armento_model::{NodeName, Pid, Stay, clean, size};
 use serde_json::json;
 
 const HELP: &str = "Examples:
@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     else {
         return Err(unexpected_answer());
     };
-    let setting = setting(args.pid, &detail);
+    let setting = setting(args.pid, stay, &detail);
     if args.json {
         let fields = json!({
             "pid": pid, "place": place, "stay": stay,
@@ -58,10 +58,13 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
 }
 
 /// The setting of MPI with which a process would move that stays.
-fn setting(pid: Pid, detail: &str) -> Option<String> {
+fn setting(pid: Pid, stay: Option<Stay>, detail: &str) -> Option<String> {
+    if stay != Some(Stay::SharedMemory) {
+        return None;
+    }
     // KERNEL: proc_pid_environ(5): its first environment; not readable where it is another user's.
     let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    armento_mpi::advice(armento_mpi::started_by(&environ), detail)
+    armento_mpi::advice(&environ, detail)
 }
 
 /// Details beyond the reason, a line each.

@@ -98,6 +98,34 @@ pub fn build(mpi: &Installed, program: Program, folder: &Path) -> Result<PathBuf
     Ok(done)
 }
 
+/// A library with which processes of Open MPI sleep while they wait, below `folder`.
+pub fn patient(folder: &Path) -> Result<PathBuf> {
+    const SOURCE: &str = include_str!("../../../guests/mpi/patient.c");
+    let dir = folder.join(key(&[SOURCE]));
+    let done = dir.join("patient.so");
+    if done.is_file() {
+        return Ok(done);
+    }
+    let source = dir.join("patient.c");
+    fs::create_dir_all(&dir)
+        .and_then(|()| fs::write(&source, SOURCE))
+        .with_context(|| format!("cannot write {}", source.display()))?;
+    let fresh = dir.join(format!("patient.{}", std::process::id()));
+    let out = Command::new("cc")
+        .args(["-O2", "-shared", "-fPIC", "-o"])
+        .args([&fresh, &source])
+        .output()
+        .context("there is no C compiler\nhint: apt-get install -y gcc libc6-dev")?;
+    if !out.status.success() {
+        bail!(
+            "cc failed: {}\nhint: apt-get install -y gcc libc6-dev",
+            String::from_utf8_lossy(&out.stderr).trim()
+        );
+    }
+    fs::rename(&fresh, &done).with_context(|| format!("cannot write {}", done.display()))?;
+    Ok(done)
+}
+
 /// Runs a compiler; what is missing for it is named with its packages.
 pub(crate) fn compiled(mut c: Command, mpi: &Installed) -> Result<()> {
     let out = c
@@ -112,9 +140,14 @@ pub(crate) fn compiled(mut c: Command, mpi: &Installed) -> Result<()> {
         .lines()
         .find(|l| l.contains("error") || l.contains("cannot find"));
     let line = line.or(why.lines().next()).unwrap_or_default();
-    if ["mpi.h", "library cannot be found", "not find", "cannot find -lmpi"]
-        .iter()
-        .any(|m| why.contains(m))
+    if [
+        "mpi.h",
+        "library cannot be found",
+        "not find",
+        "cannot find -lmpi",
+    ]
+    .iter()
+    .any(|m| why.contains(m))
         && !why.contains("-lblas")
     {
         bail!(

@@ -57,7 +57,8 @@ mod tests {
 
     #[test]
     fn lines_of_lammps_are_read() {
-        let text = "Step Temp E_pair\n 0 1.44 -6.77\n  100 0.75 -5.75\nLoop time of 0.5 on 2 procs\n";
+        let text =
+            "Step Temp E_pair\n 0 1.44 -6.77\n  100 0.75 -5.75\nLoop time of 0.5 on 2 procs\n";
         let (rows, s) = thermo(text).expect("read");
         assert_eq!((rows.len(), &*rows[1], s), (2, "100 0.75 -5.75", 0.5));
         assert!(thermo("nothing").is_none());

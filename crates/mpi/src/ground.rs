@@ -2,8 +2,8 @@
 
 use crate::compile::{self, Program};
 use crate::hostfile::{Host, with_np};
-use crate::installed::Installed;
-use crate::job::Job;
+use crate::installed::{Installed, Kind};
+use crate::job::{Job, Wait};
 use crate::run::{Output, run};
 use anyhow::{Context, Result};
 use armento_lab::{Lab, Link, Node, Share, Spec, Traffic};
@@ -21,12 +21,15 @@ const RSH: &str = "/usr/local/bin/armento-rsh";
 #[derive(Debug)]
 pub enum Ground {
     Lab {
-        lab: Lab,
+        lab: Box<Lab>,
         /// The shared folder as this machine sees it.
         folder: PathBuf,
         interfaces: String,
     },
-    Hosts { hosts: Vec<Host>, folder: PathBuf },
+    Hosts {
+        hosts: Vec<Host>,
+        folder: PathBuf,
+    },
 }
 
 impl Ground {
@@ -44,7 +47,7 @@ impl Ground {
         });
         let lab = Lab::up(Spec { shares, ..spec })?;
         Ok(Ground::Lab {
-            lab,
+            lab: Box::new(lab),
             folder,
             interfaces: interfaces.to_owned(),
         })
@@ -105,7 +108,13 @@ impl Ground {
     }
 
     /// A job of one of our programs on the first `np` hosts.
-    pub fn job(&self, mpi: &Installed, program: Program, np: usize, args: &[String]) -> Result<Job> {
+    pub fn job(
+        &self,
+        mpi: &Installed,
+        program: Program,
+        np: usize,
+        args: &[String],
+    ) -> Result<Job> {
         let (Ground::Lab { folder, .. } | Ground::Hosts { folder, .. }) = self;
         let built = compile::build(mpi, program, folder)?;
         Ok(Job {
@@ -122,6 +131,12 @@ impl Ground {
     pub fn run(&self, mpi: &Installed, job: &Job) -> Result<Output> {
         let mut job = job.clone();
         job.program = self.there(&job.program);
+        if job.wait == Wait::Sleep && mpi.kind == Kind::OpenMpi {
+            let (Ground::Lab { folder, .. } | Ground::Hosts { folder, .. }) = self;
+            let library = self.there(&compile::patient(folder)?);
+            let library = library.to_string_lossy().into_owned();
+            job.env.push(("LD_PRELOAD".to_owned(), library));
+        }
         match self {
             Ground::Lab {
                 lab, interfaces, ..
@@ -136,7 +151,6 @@ impl Ground {
                 run(c, job.limit_s)
             }
             Ground::Hosts { .. } => {
-                job.preload = mpi.kind == crate::Kind::OpenMpi;
                 let line = job.line(mpi, armento_lab::is_root());
                 let (first, rest) = line.words.split_first().context("a launcher")?;
                 let mut c = std::process::Command::new(first);

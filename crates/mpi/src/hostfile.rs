@@ -68,7 +68,9 @@ pub fn parse(text: &str) -> Result<Vec<Host>> {
         }
     }
     if hosts.is_empty() {
-        bail!("the hostfile names no host\nhint: `armento hostfile > hosts` writes one of the farm's nodes");
+        bail!(
+            "the hostfile names no host\nhint: `armento hostfile > hosts` writes one of the farm's nodes"
+        );
     }
     Ok(hosts)
 }

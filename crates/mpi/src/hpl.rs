@@ -54,7 +54,7 @@ impl Blas {
         let libraries = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
         let mut all = libraries.flat_map(|arch| {
             let under = move |f: &&str| arch.path().join(f);
-            self.folders().iter().map(move |f| under(&f))
+            self.folders().iter().map(move |f| under(f))
         });
         match all.find(|dir| dir.join("libblas.so.3").exists()) {
             Some(dir) => Ok(dir),
@@ -112,11 +112,17 @@ pub fn build(mpi: &Installed, folder: &Path, progress: &dyn Fn(&str)) -> Result<
     fs::write(&main, MAIN).with_context(|| format!("cannot write {}", main.display()))?;
     progress("HPL: compiling, some 30 s");
     let mut c = Command::new(&mpi.compiler);
-    c.args(["-O2", "-w", "-DAdd_", "-DF77_INTEGER=int", "-DStringSunStyle"])
-        .args(["-Ihpl/include", "-Iinclude", "-o", "hpl.new", "hpl_main.c"])
-        .args(&sources)
-        .args(["-l:libblas.so.3", "-lm"])
-        .current_dir(&dir);
+    c.args([
+        "-O2",
+        "-w",
+        "-DAdd_",
+        "-DF77_INTEGER=int",
+        "-DStringSunStyle",
+    ])
+    .args(["-Ihpl/include", "-Iinclude", "-o", "hpl.new", "hpl_main.c"])
+    .args(&sources)
+    .args(["-l:libblas.so.3", "-lm"])
+    .current_dir(&dir);
     compiled(c, mpi)?;
     fs::rename(dir.join("hpl.new"), &done)
         .with_context(|| format!("cannot write {}", done.display()))?;
@@ -132,9 +138,12 @@ fn fetch(dir: &Path) -> Result<PathBuf> {
         let line = release.lines().find_map(|l| l.strip_prefix(name));
         line.map(|v| v.trim_matches(['=', '"']).to_owned())
     };
-    let Some(codename) = field("VERSION_CODENAME").filter(|_| field("ID").as_deref() == Some("debian"))
+    let Some(codename) =
+        field("VERSION_CODENAME").filter(|_| field("ID").as_deref() == Some("debian"))
     else {
-        bail!("HPL is built from a source package of Debian, and this is another system\nhint: run this on Debian 12 or newer");
+        bail!(
+            "HPL is built from a source package of Debian, and this is another system\nhint: run this on Debian 12 or newer"
+        );
     };
     let lists = dir.join("lists");
     fs::create_dir_all(lists.join("partial"))?;
@@ -150,7 +159,12 @@ fn fetch(dir: &Path) -> Result<PathBuf> {
             .arg(format!("Dir::Etc::SourceList={}", list.display()))
             .args(["-o", "Dir::Etc::SourceParts=/dev/null", "-o"])
             .arg(format!("Dir::State::Lists={}", lists.display()))
-            .args(["-o", "Dir::Cache::srcpkgcache=", "-o", "Dir::Cache::pkgcache="])
+            .args([
+                "-o",
+                "Dir::Cache::srcpkgcache=",
+                "-o",
+                "Dir::Cache::pkgcache=",
+            ])
             .args(["-o", "APT::Sandbox::User=root"])
             .args(words)
             .current_dir(dir);
@@ -170,7 +184,10 @@ fn done_or(mut c: Command, what: &str) -> Result<()> {
     let out = out.with_context(|| what.to_owned())?;
     if !out.status.success() {
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        let line = said.lines().find(|l| l.starts_with("E:")).or(said.lines().last());
+        let line = said
+            .lines()
+            .find(|l| l.starts_with("E:"))
+            .or(said.lines().last());
         bail!(
             "{what}: {}\nhint: it needs the network once; see /etc/apt for the proxy",
             line.unwrap_or_default()
@@ -257,8 +274,15 @@ mod tests {
         let text = "T/V  N  NB  P  Q  Time  Gflops\n---\nWR11C2R4        4000   128     2     2               3.90          1.094e+01\n\
                     ||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=  0.0044 ...... PASSED\n";
         let got = parse(text).expect("read");
-        assert_eq!((got.n, got.q, got.gflops, got.passed), (4000, 2, 10.94, true));
-        assert!(!parse(&text.replace("PASSED", "FAILED")).expect("read").passed);
+        assert_eq!(
+            (got.n, got.q, got.gflops, got.passed),
+            (4000, 2, 10.94, true)
+        );
+        assert!(
+            !parse(&text.replace("PASSED", "FAILED"))
+                .expect("read")
+                .passed
+        );
         assert_eq!(parse("nothing"), None);
         assert_eq!(input(100, 8, 1, 2).lines().count(), 31);
     }

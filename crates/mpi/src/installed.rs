@@ -86,7 +86,9 @@ impl Installed {
     /// The first line that the launcher prints of its version.
     pub fn version(&self) -> String {
         let text = said(&self.launcher, "--version");
-        let line = text.lines().find(|l| l.contains("MPI) ") || l.contains("Version"));
+        let line = text
+            .lines()
+            .find(|l| l.contains("MPI) ") || l.contains("Version"));
         let line = line.or(text.lines().next()).unwrap_or_default();
         let words: Vec<&str> = line.split_whitespace().collect();
         format!("{}: {}", self.kind.name(), words.join(" "))

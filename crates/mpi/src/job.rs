@@ -22,6 +22,8 @@ pub enum Wait {
     /// It polls, and gives its processor to others in between. MPICH has no such setting.
     #[default]
     Yield,
+    /// It sleeps for moments: Open MPI only, by a library of ours ([`crate::patient`]).
+    Sleep,
 }
 
 /// A program that is to be started.
@@ -41,8 +43,6 @@ pub struct Job {
     pub interfaces: Option<String>,
     /// Program that starts another on a host, as ssh does.
     pub rsh: Option<String>,
-    /// Open MPI brings the program to hosts that do not have it.
-    pub preload: bool,
     /// Longest time, seconds.
     pub limit_s: f64,
 }
@@ -86,7 +86,7 @@ impl Job {
         if let Some(rsh) = &self.rsh {
             add(&["--mca", "plm_rsh_agent", rsh]);
         }
-        if self.wait == Wait::Yield {
+        if self.wait != Wait::Poll {
             add(&["--mca", "mpi_yield_when_idle", "1"]);
         }
         if let Some(interfaces) = &self.interfaces {
@@ -94,9 +94,6 @@ impl Job {
             add(&["--mca", "btl_tcp_if_include", interfaces]);
             line.env.push(("PMIX_MCA_gds".into(), "hash".into()));
             add(&["-x", "PMIX_MCA_gds"]);
-        }
-        if self.preload {
-            add(&["--preload-binary"]);
         }
         let map = match self.map {
             Map::Node => "node",

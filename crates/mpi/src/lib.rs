@@ -19,13 +19,15 @@ mod results;
 mod run;
 mod settings;
 
-pub use compile::{Program, build, folder};
+pub use compile::{Program, build, folder, patient};
 pub use external::{netpipe, thermo};
 pub use ground::{Ground, LINK_BIT_S};
 pub use hostfile::{Host, parse as parse_hostfile, render as hostfile, with_np};
-pub use hpl::{Blas, Hpl, build as build_hpl, input as hpl_input, parse as parse_hpl, tools as hpl_tools};
+pub use hpl::{
+    Blas, Hpl, build as build_hpl, input as hpl_input, parse as parse_hpl, tools as hpl_tools,
+};
 pub use installed::{Installed, Kind, find_program, need};
 pub use job::{Job, Map, Wait};
 pub use results::*;
 pub use run::Output;
-pub use settings::{Setting, advice, settings, started_by};
+pub use settings::{Setting, advice, settings};

@@ -129,13 +129,6 @@ pub struct Halo {
 }
 
 impl Transfer {
-    /// Longest latency over the shortest, in percent above it.
-    pub fn spread_percent(&self) -> Option<f64> {
-        let all = || self.partners.iter().map(|p| p.latency_s);
-        let (least, most) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
-        Some((most / least - 1.0) * 100.0)
-    }
-
     /// The mean over all partners of one size.
     pub fn mean(&self, both: bool, bytes: u64) -> Option<f64> {
         let of = |p: &Partner| {
@@ -150,13 +143,6 @@ impl Transfer {
     pub fn sizes(&self) -> Vec<u64> {
         let first = self.partners.first();
         first.map_or_else(Vec::new, |p| p.one.iter().map(|r| r.bytes).collect())
-    }
-
-    /// The best mean and its size.
-    pub fn peak(&self, both: bool) -> Option<(u64, f64)> {
-        let all = self.sizes().into_iter();
-        let all = all.filter_map(|bytes| Some((bytes, self.mean(both, bytes)?)));
-        all.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 }
 

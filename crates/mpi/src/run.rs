@@ -33,7 +33,8 @@ impl Output {
                 last_lines(&self.stderr)
             )
         })?;
-        serde_json::from_str(line).with_context(|| format!("the program's result is damaged: {line}"))
+        serde_json::from_str(line)
+            .with_context(|| format!("the program's result is damaged: {line}"))
     }
 }
 

@@ -67,41 +67,42 @@ const MPICH: &[Setting] = &[
     },
 ];
 
-/// The implementation that has started a process, from its environment (`NAME=value` separated by zero bytes): Open MPI's
-/// orted and MPICH's Hydra each set a variable of every process.
-pub fn started_by(environ: &[u8]) -> Option<Kind> {
-    let has = |name: &[u8]| environ.split(|b| *b == 0).any(|v| v.starts_with(name));
+/// The implementation that has started a process, from its environment: Open MPI's orted and MPICH's Hydra each set a variable of
+/// every process.
+fn started_by(environ: &[&[u8]]) -> Option<Kind> {
+    let has = |name: &[u8]| environ.iter().any(|v| v.starts_with(name));
     if has(b"OMPI_COMM_WORLD_RANK=") {
         return Some(Kind::OpenMpi);
     }
     has(b"PMI_RANK=").then_some(Kind::Mpich)
 }
 
-/// The setting with which such a process would move, by what keeps it: the name of a file or segment that it shares.
-pub fn advice(kind: Option<Kind>, detail: &str) -> Option<String> {
-    const MARKS: [(&str, Kind, &str); 5] = [
-        ("pmix_dstor", Kind::OpenMpi, "PMIX_MCA_gds"),
-        ("vader_segment", Kind::OpenMpi, "OMPI_MCA_btl"),
-        ("sm_segment", Kind::OpenMpi, "OMPI_MCA_btl"),
-        ("mpich_shm", Kind::Mpich, "MPIR_CVAR_NOLOCAL"),
-        ("ucx_shm", Kind::Mpich, "UCX_TLS"),
+/// The settings with which a process of MPI would move that shares memory: those it needs and does not have. `environ`:
+/// `NAME=value` separated by zero bytes; `detail`: what it shares.
+pub fn advice(environ: &[u8], detail: &str) -> Option<String> {
+    const MARKS: [(&str, Kind); 4] = [
+        ("pmix_dstor", Kind::OpenMpi),
+        ("vader_segment", Kind::OpenMpi),
+        ("mpich_shm", Kind::Mpich),
+        ("ucx_shm", Kind::Mpich),
     ];
-    let named = MARKS.iter().find(|(mark, ..)| detail.contains(mark));
-    let named = named.map(|(_, kind, name)| (*kind, *name));
-    // A segment has no name: it is MPICH's where Hydra has started the process.
-    let segment = || match kind? {
-        Kind::Mpich if detail.contains("System V") => Some((Kind::Mpich, "UCX_TLS")),
-        _ => None,
-    };
-    let (kind, name) = named.or_else(segment)?;
-    let s = settings(kind).iter().find(|s| s.name == name)?;
-    Some(format!(
-        "{} process: start it with {}={} (all settings: `armento mpi-env --{}`)",
-        kind.name(),
-        s.name,
-        s.value,
-        kind.word()
-    ))
+    let environ: Vec<&[u8]> = environ.split(|b| *b == 0).collect();
+    let named = MARKS.iter().find(|(mark, _)| detail.contains(mark));
+    let kind = started_by(&environ).or(named.map(|(_, kind)| *kind))?;
+    let set = |s: &&Setting| format!("{}={}", s.name, s.value);
+    let missing = settings(kind).iter().filter(|s| s.needed);
+    let missing = missing.map(|s| set(&s));
+    let missing: Vec<String> = missing
+        .filter(|m| !environ.contains(&m.as_bytes()))
+        .collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "it is a process of {}: start it with {} (`armento mpi-env --{}` explains)",
+            kind.name(),
+            missing.join(" "),
+            kind.word()
+        )
+    })
 }
 
 /// All settings of an implementation.
@@ -117,22 +118,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_keeps_a_process_names_the_setting() {
-        let check = |environ: &[u8], detail: &str, want: Option<&str>| {
-            let got = advice(started_by(environ), detail);
-            assert_eq!(
-                got.as_deref().map(|t| t.contains(want.unwrap_or("?"))),
-                want.map(|_| true),
-                "{got:?}"
-            );
-        };
-        let (open_mpi, mpich) = (b"A=1\0OMPI_COMM_WORLD_RANK=0\0", b"PMI_RANK=1\0B=2\0");
-        let dstor = "/tmp/ompi.n1.0/pid.7/0/pmix_dstor_ds21_7/smlockseg-1 (mapped shared and writable)";
-        check(open_mpi, dstor, Some("PMIX_MCA_gds=hash"));
-        check(b"", dstor, Some("PMIX_MCA_gds=hash"));
-        check(mpich, "others may attach System V segment 557107 (mode 660)", Some("UCX_TLS=tcp,self"));
-        check(b"PATH=/\0", "others may attach System V segment 557107 (mode 660)", None);
-        check(mpich, "/dev/shm/mpich_shm_ab", Some("MPIR_CVAR_NOLOCAL=1"));
-        check(open_mpi, "it has /tmp/x open", None);
+    fn what_keeps_a_process_names_the_settings() {
+        let dstor =
+            "/tmp/ompi.n1.0/pid.7/0/pmix_dstor_ds21_7/smlockseg-1 (mapped shared and writable)";
+        let says = |environ: &[u8], detail: &str| advice(environ, detail).unwrap_or_default();
+        let open_mpi = says(
+            b"A=1\0OMPI_COMM_WORLD_RANK=0\0OMPI_MCA_btl=tcp,self\0OMPI_MCA_pml=ob1\0",
+            "it shares memory",
+        );
+        assert!(open_mpi.contains("with PMIX_MCA_gds=hash ("), "{open_mpi}");
+        assert!(says(b"", dstor).contains("PMIX_MCA_gds=hash OMPI_MCA_btl=tcp,self"));
+        let mpich = says(
+            b"PMI_RANK=1\0",
+            "others may attach System V segment 557107 (mode 660)",
+        );
+        assert!(
+            mpich.contains("UCX_TLS=tcp,self") && mpich.contains("--mpich"),
+            "{mpich}"
+        );
+        assert_eq!(
+            says(
+                b"PATH=/\0",
+                "others may attach System V segment 557107 (mode 660)"
+            ),
+            ""
+        );
+        assert_eq!(
+            says(
+                b"PMI_RANK=1\0UCX_TLS=tcp,self\0MPIR_CVAR_NOLOCAL=1\0",
+                "a memfd"
+            ),
+            ""
+        );
     }
 }

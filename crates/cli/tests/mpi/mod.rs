@@ -51,7 +51,10 @@ fn said(out: &Output) -> String {
 fn can(what: &str) -> bool {
     let missing = if !armento_lab::is_root() {
         "root (namespaces, mounts, control groups)"
-    } else if ["mpirun.openmpi", "mpicc.openmpi"].iter().any(|p| armento_mpi::find_program(p).is_none()) {
+    } else if ["mpirun.openmpi", "mpicc.openmpi"]
+        .iter()
+        .any(|p| armento_mpi::find_program(p).is_none())
+    {
         "Open MPI (packages openmpi-bin libopenmpi-dev)"
     } else if !Command::new("mpicc.openmpi")
         .args(["-E", "-include", "mpi.h", "-x", "c", "/dev/null"])
@@ -77,13 +80,20 @@ fn programs_of_mpi_run_in_a_lab_and_their_results_are_right() {
 
     let flops = bench("flops", &["--points", "1000000", "--repeats", "1"]);
     let all = flops.as_array().expect("one and two processes");
-    assert_eq!((all.len(), all[1]["nodes"].as_array().map(Vec::len)), (2, Some(2)));
+    assert_eq!(
+        (all.len(), all[1]["nodes"].as_array().map(Vec::len)),
+        (2, Some(2))
+    );
     assert!(all[1]["error"].as_f64().is_some_and(|e| e < 1e-9));
 
     let transfer = bench("transfer", &["--largest", "1024", "--seconds", "0.002"]);
     let partner = &transfer["partners"][0];
     for way in ["one", "both"] {
-        assert_eq!(partner[way].as_array().map(Vec::len), Some(11), "{transfer}");
+        assert_eq!(
+            partner[way].as_array().map(Vec::len),
+            Some(11),
+            "{transfer}"
+        );
     }
     assert!(partner["latency_s"].as_f64().is_some_and(|s| s > 0.0));
 
@@ -97,7 +107,10 @@ fn programs_of_mpi_run_in_a_lab_and_their_results_are_right() {
     assert_eq!(channels, [Some(1); 6]);
 
     let mpitest = bench("mpitest", &["--fast", "50", "--slow", "3"]);
-    assert_eq!(mpitest["operations"].as_array().map(Vec::len), Some(3 + 12 * 3));
+    assert_eq!(
+        mpitest["operations"].as_array().map(Vec::len),
+        Some(3 + 12 * 3)
+    );
     // Each of two processes checks each repeat of each operation and length.
     assert_eq!(mpitest["checked"], 2 * 12 * 3 * 3);
 
@@ -114,21 +127,27 @@ fn moved_processes_of_mpi_compute_the_same() {
     }
     let cache = Cache::new("moved");
     let mpi = armento_mpi::Kind::OpenMpi.find().expect("found");
-    let mut lab = Some(Lab::up(Spec {
-        name: format!("mpi-{}", std::process::id()),
-        nodes: 2,
-        link: Link::Switch { bits: 100_000_000 },
-        shares: vec![armento_lab::Share {
-            dir: cache.0.clone(),
-            at: "/srv/mpi".into(),
-        }],
-        exe: Some(ARMENTO.into()),
-        ..Spec::default()
-    }).expect("a farm"));
+    let mut lab = Some(
+        Lab::up(Spec {
+            name: format!("mpi-{}", std::process::id()),
+            nodes: 2,
+            link: Link::Switch { bits: 100_000_000 },
+            shares: vec![armento_lab::Share {
+                dir: cache.0.clone(),
+                at: "/srv/mpi".into(),
+            }],
+            exe: Some(ARMENTO.into()),
+            ..Spec::default()
+        })
+        .expect("a farm"),
+    );
     let farm = lab.as_ref().expect("up");
     let program = |p| {
         let built = armento_mpi::build(&mpi, p, &cache.0).expect("compiled");
-        let below = built.strip_prefix(&cache.0).expect("below the folder").to_owned();
+        let below = built
+            .strip_prefix(&cache.0)
+            .expect("below the folder")
+            .to_owned();
         PathBuf::from("/srv/mpi").join(below)
     };
     let run = |program: PathBuf, args: &[&str], under: &[&str]| -> Value {
@@ -136,7 +155,10 @@ fn moved_processes_of_mpi_compute_the_same() {
             program,
             args: args.iter().map(|a| (*a).to_owned()).collect(),
             np: 4,
-            hosts: vec![armento_mpi::Host::new("n1", 2), armento_mpi::Host::new("n2", 2)],
+            hosts: vec![
+                armento_mpi::Host::new("n1", 2),
+                armento_mpi::Host::new("n2", 2),
+            ],
             under: under.iter().map(|a| (*a).to_owned()).collect(),
             interfaces: Some("eth0".into()),
             rsh: Some("armento-rsh".into()),
@@ -145,15 +167,26 @@ fn moved_processes_of_mpi_compute_the_same() {
         let line = job.line(&mpi, true);
         let mut c = farm.node(1).command("env");
         c.args(line.env.iter().map(|(n, v)| format!("{n}={v}")));
-        let out = c.args(&line.words).stdin(Stdio::null()).output().expect("mpirun runs");
+        let out = c
+            .args(&line.words)
+            .stdin(Stdio::null())
+            .output()
+            .expect("mpirun runs");
         assert!(out.status.success(), "{}", said(&out));
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
-        let json = text.lines().find(|l| l.starts_with('{')).unwrap_or_default();
+        let json = text
+            .lines()
+            .find(|l| l.starts_with('{'))
+            .unwrap_or_default();
         serde_json::from_str(json).unwrap_or_else(|e| panic!("{e}: {text}"))
     };
     let storm = ["armento", "run", "--storm", "50"];
     for (p, args, print) in [
-        (armento_mpi::Program::Integral, &["200000", "100,60"][..], "sum"),
+        (
+            armento_mpi::Program::Integral,
+            &["200000", "100,60"][..],
+            "sum",
+        ),
         (armento_mpi::Program::Halo, &["8", "10"], "print"),
     ] {
         let native = run(program(p), args, &[]);
@@ -164,23 +197,67 @@ fn moved_processes_of_mpi_compute_the_same() {
 
     // The farm's nodes for mpirun, by each form; the launcher takes them.
     let say = |words: &[&str]| {
-        let out = farm.node(1).command("armento").args(words).output().expect("runs");
+        let out = farm
+            .node(1)
+            .command("armento")
+            .args(words)
+            .output()
+            .expect("runs");
         assert!(out.status.success(), "{}", said(&out));
         String::from_utf8_lossy(&out.stdout).into_owned()
     };
     let hosts = say(&["hostfile", "--slots", "1"]);
     let net = farm.plan().net;
-    assert_eq!(hosts, format!("10.77.{net}.1 slots=1\n10.77.{net}.2 slots=1\n"));
-    assert_eq!(say(&["hostfile", "--mpich", "--slots", "3", "--names"]), "n1:3\nn2:3\n");
+    assert_eq!(
+        hosts,
+        format!("10.77.{net}.1 slots=1\n10.77.{net}.2 slots=1\n")
+    );
+    assert_eq!(
+        say(&["hostfile", "--mpich", "--slots", "3", "--names"]),
+        "n1:3\nn2:3\n"
+    );
     let settings = say(&["mpi-env"]);
     let script = format!(
         "cat > /tmp/hosts <<'E'\n{hosts}E\n{settings}\nmpirun.openmpi --allow-run-as-root --mca plm_rsh_agent armento-rsh --hostfile /tmp/hosts -x PMIX_MCA_gds \
          -np 2 sh -c 'echo $(hostname) $PMIX_MCA_gds $OMPI_MCA_btl'"
     );
-    let out = farm.node(1).command("sh").args(["-c", &script]).output().expect("a shell");
-    let mut lines: Vec<String> = String::from_utf8_lossy(&out.stdout).lines().map(str::to_owned).collect();
+    let out = farm
+        .node(1)
+        .command("sh")
+        .args(["-c", &script])
+        .output()
+        .expect("a shell");
+    let mut lines: Vec<String> = String::from_utf8_lossy(&out.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect();
     lines.sort();
-    assert_eq!(lines, ["n1 hash tcp,self", "n2 hash tcp,self"], "{}", said(&out));
+    assert_eq!(
+        lines,
+        ["n1 hash tcp,self", "n2 hash tcp,self"],
+        "{}",
+        said(&out)
+    );
+    // With default settings two processes of one node share memory, and `why` names what would let them move.
+    let program = program(armento_mpi::Program::Integral);
+    let script = format!(
+        "mpirun.openmpi --allow-run-as-root --oversubscribe -np 2 armento run {} 100000000 > /dev/null 2>&1 &
+         for i in $(seq 600); do
+             p=$(pgrep -o integral) && armento why $p | grep 'start it with PMIX_MCA_gds=hash' && break
+             sleep 0.1
+         done
+         kill $!; wait",
+        program.display()
+    );
+    let out = farm
+        .node(1)
+        .command("sh")
+        .args(["-c", &script])
+        .output()
+        .expect("a shell");
+    let text = said(&out);
+    assert!(text.contains("armento mpi-env --openmpi"), "{text}");
+
     if let Some(lab) = lab.take() {
         lab.down().expect("down");
     }
@@ -193,10 +270,22 @@ fn wrong_benchmarks_are_refused_with_a_hint() {
     fs::write(&file, "n1 slots=none\n").expect("written");
     let hosts = file.to_string_lossy().into_owned();
     for (args, part) in [
-        (&["bench", "flops", "--hostfile", "/no/such/file"][..], "cannot be read"),
-        (&["bench", "flops", "--hostfile", &hosts], "line 1 of the hostfile"),
-        (&["bench", "flops", "--lab-nodes", "2", "--speed", "7"], "a speed is a fraction"),
-        (&["bench", "transfer", "--hostfile", "/dev/null"], "names no host"),
+        (
+            &["bench", "flops", "--hostfile", "/no/such/file"][..],
+            "cannot be read",
+        ),
+        (
+            &["bench", "flops", "--hostfile", &hosts],
+            "line 1 of the hostfile",
+        ),
+        (
+            &["bench", "flops", "--lab-nodes", "2", "--speed", "7"],
+            "a speed is a fraction",
+        ),
+        (
+            &["bench", "transfer", "--hostfile", "/dev/null"],
+            "names no host",
+        ),
         (&["hostfile", "--slots", "0"], "--slots"),
     ] {
         if args[0] == "bench" && !can("a benchmark of MPI") {
@@ -204,7 +293,10 @@ fn wrong_benchmarks_are_refused_with_a_hint() {
         }
         let out = cache.run(args);
         let text = said(&out);
-        assert!(!out.status.success() && text.contains(part), "{args:?}: {text}");
+        assert!(
+            !out.status.success() && text.contains(part),
+            "{args:?}: {text}"
+        );
         assert!(!text.contains("panicked"), "{text}");
     }
     // Without MPI the packages are named.
@@ -214,5 +306,8 @@ fn wrong_benchmarks_are_refused_with_a_hint() {
         .output()
         .expect("armento runs");
     let text = said(&out);
-    assert!(text.contains("hint: apt-get install -y openmpi-bin libopenmpi-dev"), "{text}");
+    assert!(
+        text.contains("hint: apt-get install -y openmpi-bin libopenmpi-dev"),
+        "{text}"
+    );
 }

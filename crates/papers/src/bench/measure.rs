@@ -4,8 +4,8 @@ use super::{Blas, Cmd, Hpl, tables};
 use crate::chapter::Table;
 use anyhow::{Context, Result, bail};
 use armento_mpi::{
-    Flops, Ground, Installed, Job, Mpitest, Nettest, Nfstest, Program, Transfer, build_hpl, hpl_input,
-    parse_hpl,
+    Flops, Ground, Installed, Job, Mpitest, Nettest, Nfstest, Program, Transfer, build_hpl,
+    hpl_input, parse_hpl,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -31,17 +31,24 @@ impl Bench<'_> {
             Cmd::Flops(a) => self.flops(a.points, a.repeats),
             Cmd::Transfer(a) => {
                 self.two()?;
-                let all: Transfer = self.all(Program::Transfer, &[a.largest.to_string(), a.seconds.to_string()])?;
+                let all: Transfer = self.all(
+                    Program::Transfer,
+                    &[a.largest.to_string(), a.seconds.to_string()],
+                )?;
                 Ok((tables::transfer(&all), json!({ "result": all })))
             }
             Cmd::Nettest(a) => {
                 self.two()?;
-                let all: Nettest = self.all(Program::Nettest, &[a.bytes.to_string(), a.seconds.to_string()])?;
+                let all: Nettest = self.all(
+                    Program::Nettest,
+                    &[a.bytes.to_string(), a.seconds.to_string()],
+                )?;
                 Ok((tables::nettest(&all), json!({ "result": all })))
             }
             Cmd::Mpitest(a) => {
                 self.two()?;
-                let all: Mpitest = self.all(Program::Mpitest, &[a.fast.to_string(), a.slow.to_string()])?;
+                let all: Mpitest =
+                    self.all(Program::Mpitest, &[a.fast.to_string(), a.slow.to_string()])?;
                 Ok((tables::mpitest(&all), json!({ "result": all })))
             }
             Cmd::Nfstest(a) => {
@@ -72,7 +79,12 @@ impl Bench<'_> {
     }
 
     fn all<T: serde::de::DeserializeOwned>(&self, program: Program, args: &[String]) -> Result<T> {
-        progress(&format!("{}: {} processes on {} hosts", program.name(), self.np, self.ground.count()));
+        progress(&format!(
+            "{}: {} processes on {} hosts",
+            program.name(),
+            self.np,
+            self.ground.count()
+        ));
         self.ground.measure(self.mpi, program, self.np, args)
     }
 
@@ -89,7 +101,11 @@ impl Bench<'_> {
 
     fn hpl(&self, a: &Hpl) -> Result<Shown> {
         if a.unknowns == 0 || a.block == 0 || a.unknowns > 1_000_000 || a.block > a.unknowns {
-            bail!("{} unknowns in blocks of {} are no system\nhint: --unknowns 2000 --block 128", a.unknowns, a.block);
+            bail!(
+                "{} unknowns in blocks of {} are no system\nhint: --unknowns 2000 --block 128",
+                a.unknowns,
+                a.block
+            );
         }
         let blas = match a.blas {
             Blas::Tuned => armento_mpi::Blas::Tuned,
@@ -101,8 +117,14 @@ impl Bench<'_> {
         let run = folder.join(format!("run-{}", std::process::id()));
         fs::create_dir_all(&run)?;
         let (p, q) = grid(self.np);
-        fs::write(run.join("hpccinf.txt"), hpl_input(a.unknowns as usize, a.block as usize, p, q))?;
-        progress(&format!("hpl: {} unknowns on {p} times {q} processes", a.unknowns));
+        fs::write(
+            run.join("hpccinf.txt"),
+            hpl_input(a.unknowns as usize, a.block as usize, p, q),
+        )?;
+        progress(&format!(
+            "hpl: {} unknowns on {p} times {q} processes",
+            a.unknowns
+        ));
         let job = Job {
             program,
             np: self.np,
@@ -120,7 +142,10 @@ impl Bench<'_> {
         if !found.passed {
             bail!("HPL's residual is too large: {found:?}\nhint: another --blas, or a memory test");
         }
-        Ok((tables::hpl(&found, blas), json!({ "result": found, "blas": blas })))
+        Ok((
+            tables::hpl(&found, blas),
+            json!({ "result": found, "blas": blas }),
+        ))
     }
 }
 
@@ -137,7 +162,14 @@ mod tests {
 
     #[test]
     fn grids_are_nearly_square() {
-        for (np, want) in [(1, (1, 1)), (2, (1, 2)), (4, (2, 2)), (6, (2, 3)), (7, (1, 7)), (12, (3, 4))] {
+        for (np, want) in [
+            (1, (1, 1)),
+            (2, (1, 2)),
+            (4, (2, 2)),
+            (6, (2, 3)),
+            (7, (1, 7)),
+            (12, (3, 4)),
+        ] {
             assert_eq!(grid(np), want);
         }
     }

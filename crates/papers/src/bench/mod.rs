@@ -190,7 +190,10 @@ impl Cmd {
 pub fn run(cmd: Cmd, farm: impl FnOnce() -> Result<Vec<Host>>) -> Result<i32> {
     let place = cmd.place();
     if !(0.01..=1.0).contains(&place.speed) {
-        bail!("a speed is a fraction of a core, not {}\nhint: --speed 0.25", place.speed);
+        bail!(
+            "a speed is a fraction of a core, not {}\nhint: --speed 0.25",
+            place.speed
+        );
     }
     let mpi = match place.mpich {
         true => Kind::Mpich.find()?,

@@ -11,7 +11,14 @@ fn value(value: f64, decimals: usize) -> Cell {
 pub fn flops(all: &[Flops]) -> Vec<Table> {
     let mut t = Table::new(
         "flops",
-        &["processes", "s", "MFLOPS", "efficiency %", "lowest node", "highest node"],
+        &[
+            "processes",
+            "s",
+            "MFLOPS",
+            "efficiency %",
+            "lowest node",
+            "highest node",
+        ],
     );
     let one = all.first().map_or(1.0, |f| f.mflops);
     for f in all {
@@ -31,13 +38,17 @@ pub fn flops(all: &[Flops]) -> Vec<Table> {
 pub fn transfer(all: &Transfer) -> Vec<Table> {
     let mut latency = Table::new("latency", &["process", "µs"]);
     for p in &all.partners {
-        latency
-            .rows
-            .push(vec![Cell::label(p.rank.to_string()), value(p.latency_s * 1e6, 1)]);
+        latency.rows.push(vec![
+            Cell::label(p.rank.to_string()),
+            value(p.latency_s * 1e6, 1),
+        ]);
     }
     let mut rates = Table::new("bandwidth, MB/s", &["bytes", "one way", "both ways"]);
     for bytes in all.sizes() {
-        let get = |both| all.mean(both, bytes).map_or_else(Cell::unrun, |r| value(r, 2));
+        let get = |both| {
+            all.mean(both, bytes)
+                .map_or_else(Cell::unrun, |r| value(r, 2))
+        };
         rates
             .rows
             .push(vec![Cell::label(bytes.to_string()), get(false), get(true)]);
@@ -61,7 +72,16 @@ pub fn nettest(all: &Nettest) -> Vec<Table> {
 
 pub fn mpitest(all: &Mpitest) -> Vec<Table> {
     let title = format!("{} results checked, µs", all.checked);
-    let mut t = Table::new(title, &["operation", "integers", "operation", "synchronisation", "both"]);
+    let mut t = Table::new(
+        title,
+        &[
+            "operation",
+            "integers",
+            "operation",
+            "synchronisation",
+            "both",
+        ],
+    );
     for o in &all.operations {
         t.rows.push(vec![
             Cell::label(&*o.name),
@@ -75,7 +95,10 @@ pub fn mpitest(all: &Mpitest) -> Vec<Table> {
 }
 
 pub fn nfstest(all: &Nfstest) -> Vec<Table> {
-    let title = format!("{} processes, {} checks, {} wrong", all.np, all.checks, all.wrong);
+    let title = format!(
+        "{} processes, {} checks, {} wrong",
+        all.np, all.checks, all.wrong
+    );
     let mut t = Table::new(title, &["what", "all together"]);
     for (what, v, decimals) in [
         ("MB/s written and stored", all.write_mb_s, 1),

@@ -1,6 +1,6 @@
 //! Pi on one to eight nodes.
 
-use super::ranks::{TOOLS, compile, cores, in_lab, name, open_mpi, scaled, words};
+use super::ranks::{TOOLS, compile, cores, in_lab, name, open_mpi, patiently, scaled, words};
 use crate::chapter::{Bar, Cell, Chapter, Content, Line, Plot, Series, Table};
 use crate::formula::Values;
 use crate::published::table;
@@ -79,7 +79,7 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
         ..Spec::default()
     };
     in_lab(spec, |ground| {
-        let all: Flops = ground.measure(&mpi, Program::Flops, n, &words(&[points, REPEATS]))?;
+        let all: Flops = patiently(ground, &mpi, Program::Flops, n, &words(&[points, REPEATS]))?;
         Ok((values(&all, desk, points), json!(all)))
     })
 }
@@ -119,7 +119,13 @@ fn chapter(found: &Found) -> Chapter {
     );
     let mut each = Table::new(
         "Table 1: speed of each node, MFLOPS",
-        &["nodes", "node", "published", "measured", "lowest to highest of all nodes"],
+        &[
+            "nodes",
+            "node",
+            "published",
+            "measured",
+            "lowest to highest of all nodes",
+        ],
     );
     let cluster = table("teaching-cluster/flops-cluster.csv").ok();
     let per_node = table("teaching-cluster/flops-per-node.csv").ok();
@@ -150,9 +156,9 @@ fn chapter(found: &Found) -> Chapter {
             line.extend(value.map(|v| (n as f64, v)));
         }
         for i in 0..n {
-            let row = per_node.as_ref().and_then(|t| {
-                t.find(&[("nodes", &n.to_string()), ("node", &i.to_string())])
-            });
+            let row = per_node
+                .as_ref()
+                .and_then(|t| t.find(&[("nodes", &n.to_string()), ("node", &i.to_string())]));
             let range = [format!("flops.{n}.node_min"), format!("flops.{n}.node_sum")];
             let range = found.value(&range[0]).zip(found.value(&range[1]));
             each.rows.push(vec![
@@ -175,12 +181,20 @@ fn chapter(found: &Found) -> Chapter {
     };
     let mut desk = Table::new(
         "The same on one machine",
-        &["cores", "MFLOPS published", "MFLOPS", "of one core published", "of one core"],
+        &[
+            "cores",
+            "MFLOPS published",
+            "MFLOPS",
+            "of one core published",
+            "of one core",
+        ],
     );
     let reference = table("teaching-cluster/flops-reference-cpu.csv").ok();
     let row = |n: usize| {
         let cores = n.to_string();
-        reference.as_ref().and_then(|t| t.find(&[("cores", &cores)]))
+        reference
+            .as_ref()
+            .and_then(|t| t.find(&[("cores", &cores)]))
     };
     let printed = |n: usize| row(n).and_then(|r| r.number("mflops"));
     let mut bars = Vec::new();

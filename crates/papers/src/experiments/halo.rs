@@ -76,7 +76,12 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
     };
     in_lab(spec, |ground| {
         let steps = (STEPS * setting.scale).round().max(1.0);
-        let mut job = ground.job(&mpi, Program::Halo, NP, &[side.to_string(), steps.to_string()])?;
+        let mut job = ground.job(
+            &mpi,
+            Program::Halo,
+            NP,
+            &[side.to_string(), steps.to_string()],
+        )?;
         if moved {
             job.under = vec!["armento".into(), "run".into()];
         }
@@ -86,7 +91,10 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
         v.set(format!("halo.{key}.s"), h.s);
         v.set(format!("halo.{key}.exchange_s"), h.exchange_s);
         v.set(format!("halo.{key}.mb_s"), h.sent_bytes as f64 / h.s / 1e6);
-        v.set(format!("halo.{key}.cells"), (h.side.pow(3) * h.np as u64) as f64);
+        v.set(
+            format!("halo.{key}.cells"),
+            (h.side.pow(3) * h.np as u64) as f64,
+        );
         v.set(format!("halo.{key}.checked"), h.checked as f64);
         v.set(format!("halo.{key}.print"), h.print);
         Ok((v, json!(h)))
@@ -96,13 +104,27 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
 fn chapter(found: &Found) -> Chapter {
     let mut all = Table::new(
         "Eight processes",
-        &["MPI", "processes", "s", "of that exchanging", "MB/s exchanged", "cells", "cells checked", "sum of the last cells"],
+        &[
+            "MPI",
+            "processes",
+            "s",
+            "of that exchanging",
+            "MB/s exchanged",
+            "cells",
+            "cells checked",
+            "sum of the last cells",
+        ],
     );
     let mut bars = Vec::new();
     for kind in [Kind::OpenMpi, Kind::Mpich] {
-        for (way, label) in [("native", "where mpirun put them"), ("armento", "under `armento run`")] {
+        for (way, label) in [
+            ("native", "where mpirun put them"),
+            ("armento", "under `armento run`"),
+        ] {
             let get = |what: &str| found.mean(&format!("halo.{}.{way}.{what}", kind.word()));
-            let share = get("exchange_s").zip(get("s")).map(|(e, s)| e.mean / s.mean * 100.0);
+            let share = get("exchange_s")
+                .zip(get("s"))
+                .map(|(e, s)| e.mean / s.mean * 100.0);
             all.rows.push(vec![
                 Cell::label(kind.name()),
                 Cell::label(label),

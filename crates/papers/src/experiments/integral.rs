@@ -100,7 +100,9 @@ fn perform(run: &Run, setting: &Setting, setup: &Value, _: u64) -> Result<Measur
         Some("mpich") => Kind::Mpich,
         _ => Kind::OpenMpi,
     };
-    let np: usize = np.and_then(|n| n.parse().ok()).context("a number of processes")?;
+    let np: usize = np
+        .and_then(|n| n.parse().ok())
+        .context("a number of processes")?;
     let moved = system == Some("mosix");
     let mpi = kind.find()?;
     let per_s = setup["points_per_s"].as_f64().context("points a second")?;
@@ -129,7 +131,13 @@ fn perform(run: &Run, setting: &Setting, setup: &Value, _: u64) -> Result<Measur
     })
 }
 
-fn integrate(ground: &Ground, mpi: &Installed, np: usize, points: f64, moved: bool) -> Result<Integral> {
+fn integrate(
+    ground: &Ground,
+    mpi: &Installed,
+    np: usize,
+    points: f64,
+    moved: bool,
+) -> Result<Integral> {
     let args = [format!("{points:.0}"), COSTS.to_owned()];
     let mut job = ground.job(mpi, Program::Integral, np, &args)?;
     let each = np / 2;
@@ -145,14 +153,24 @@ fn chapter(found: &Found) -> Chapter {
     let printed = table("mosix-farm/mpi.csv").ok();
     let mut all = Table::new(
         "MPI program: seconds, in the paper's time",
-        &["MPI", "system", "processes", "published", "measured", "over np 4 published", "over np 4", "over the limit"],
+        &[
+            "MPI",
+            "system",
+            "processes",
+            "published",
+            "measured",
+            "over np 4 published",
+            "over np 4",
+            "over the limit",
+        ],
     );
     let mut bars = Vec::new();
     for (key, kind) in [("mpi", Kind::OpenMpi), ("mpich", Kind::Mpich)] {
         for (system, name) in SYSTEMS {
             for np in [4, 8] {
                 let row = |np: usize| {
-                    let place = [("system", name), ("np", &*np.to_string())].map(|(a, b)| (a, b.to_owned()));
+                    let place = [("system", name), ("np", &*np.to_string())]
+                        .map(|(a, b)| (a, b.to_owned()));
                     let place: Vec<(&str, &str)> = place.iter().map(|(a, b)| (*a, &**b)).collect();
                     printed.as_ref().and_then(|t| t.find(&place))
                 };

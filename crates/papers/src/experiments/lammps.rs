@@ -128,11 +128,18 @@ fn melt(run: &Run, setting: &Setting, mpi: &Installed, folder: &Path) -> Result<
     })
 }
 
-fn lines(ground: &Ground, mpi: &Installed, hosts: Vec<Host>, moved: bool) -> Result<(Vec<String>, f64)> {
+fn lines(
+    ground: &Ground,
+    mpi: &Installed,
+    hosts: Vec<Host>,
+    moved: bool,
+) -> Result<(Vec<String>, f64)> {
     let under = ["armento", "run"].map(str::to_owned).to_vec();
     let job = Job {
         program: need("lmp", "lammps")?,
-        args: ["-in", &format!("{AT}/melt"), "-log", "none"].map(str::to_owned).to_vec(),
+        args: ["-in", &format!("{AT}/melt"), "-log", "none"]
+            .map(str::to_owned)
+            .to_vec(),
         np: NP,
         hosts,
         map: Map::Slot,
@@ -144,14 +151,23 @@ fn lines(ground: &Ground, mpi: &Installed, hosts: Vec<Host>, moved: bool) -> Res
     let said = ground.run(mpi, &job)?;
     match thermo(&said.stdout) {
         Some(found) if !found.0.is_empty() => Ok(found),
-        _ => bail!("LAMMPS printed no result: {}", said.stderr.lines().last().unwrap_or_default()),
+        _ => bail!(
+            "LAMMPS printed no result: {}",
+            said.stderr.lines().last().unwrap_or_default()
+        ),
     }
 }
 
 fn chapter(found: &Found) -> Chapter {
     let mut all = Table::new(
         "Four processes",
-        &["processes started", "way", "s of the loop", "over native", "thermodynamic lines"],
+        &[
+            "processes started",
+            "way",
+            "s of the loop",
+            "over native",
+            "thermodynamic lines",
+        ],
     );
     let mut bars = Vec::new();
     for (place, where_) in PLACES {

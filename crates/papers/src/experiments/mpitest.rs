@@ -1,6 +1,6 @@
 //! Time of MPI's operations, with every result checked.
 
-use super::ranks::{TOOLS, compile, fast_ethernet, in_lab, open_mpi, scaled, words};
+use super::ranks::{TOOLS, compile, fast_ethernet, in_lab, open_mpi, patiently, scaled, words};
 use crate::chapter::{Bar, Cell, Chapter, Content, Plot, Table};
 use crate::formula::Values;
 use crate::runner::{Experiment, Found, Measured, On, Run, Setting, always, as_is};
@@ -60,13 +60,21 @@ fn runs(setting: &Setting) -> Vec<Run> {
     vec![Run {
         name: "all".into(),
         // Measured: a barrier of eight processes on two cores takes a millisecond.
-        expect_s: 3.0 + FAST * setting.scale * 0.002 + 36.0 * SLOW_MIN.max(SLOW * setting.scale) * 0.003,
+        expect_s: 3.0
+            + FAST * setting.scale * 0.002
+            + 36.0 * SLOW_MIN.max(SLOW * setting.scale) * 0.003,
     }]
 }
 
 /// Letters, digits and underscores of a name.
 fn key(name: &str, integers: u64) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '_'
+        }
+    };
     let name: String = name.chars().map(plain).collect();
     format!("mpitest.{name}.{integers}")
 }
@@ -75,11 +83,20 @@ fn perform(_: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> {
     let mpi = open_mpi()?;
     in_lab(fast_ethernet("mpitest", setting.nodes), |ground| {
         let repeats = [scaled(FAST, setting), scaled(SLOW, setting).max(SLOW_MIN)];
-        let m: Mpitest = ground.measure(&mpi, Program::Mpitest, setting.nodes, &words(&repeats))?;
+        let m: Mpitest = patiently(
+            ground,
+            &mpi,
+            Program::Mpitest,
+            setting.nodes,
+            &words(&repeats),
+        )?;
         let mut v = Values::default();
         for o in &m.operations {
             v.set(key(&o.name, o.integers), o.s * 1e6);
-            v.set(format!("{}.operation", key(&o.name, o.integers)), o.operation_s * 1e6);
+            v.set(
+                format!("{}.operation", key(&o.name, o.integers)),
+                o.operation_s * 1e6,
+            );
         }
         v.set("mpitest.checked", m.checked as f64);
         Ok((v, json!(m)))
@@ -89,7 +106,12 @@ fn perform(_: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> {
 fn chapter(found: &Found) -> Chapter {
     let mut fast = Table::new(
         "Short operations, µs: published is the bound for all",
-        &["operation", "published below", "operation", "with synchronisation"],
+        &[
+            "operation",
+            "published below",
+            "operation",
+            "with synchronisation",
+        ],
     );
     let published = || Cell {
         erratum: Some("E-41"),
@@ -114,11 +136,15 @@ fn chapter(found: &Found) -> Chapter {
             row.push(Cell::measured(found.mean(&key(name, n)), 0));
         }
         slow.rows.push(row);
-        bars.extend(found.value(&format!("{}.operation", key(name, 100))).map(|value| Bar {
-            label: name.to_owned(),
-            value,
-            series: 0,
-        }));
+        bars.extend(
+            found
+                .value(&format!("{}.operation", key(name, 100)))
+                .map(|value| Bar {
+                    label: name.to_owned(),
+                    value,
+                    series: 0,
+                }),
+        );
     }
     Chapter {
         tables: vec![fast, slow],

@@ -80,7 +80,14 @@ fn chapter(found: &Found) -> Chapter {
     let printed = table("teaching-cluster/nettest.csv").ok();
     let mut all = Table::new(
         "Throughput, MB/s, by the size of the messages",
-        &["topology", "channels of eight", "published", "rank published", "4 KiB", "32 KiB"],
+        &[
+            "topology",
+            "channels of eight",
+            "published",
+            "rank published",
+            "4 KiB",
+            "32 KiB",
+        ],
     );
     let mut bars = Vec::new();
     for label in LABELS {

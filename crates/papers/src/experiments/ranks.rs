@@ -4,7 +4,8 @@ use crate::formula::Values;
 use crate::runner::{Measured, Setting, Tool};
 use anyhow::Result;
 use armento_lab::{Link, Spec};
-use armento_mpi::{Ground, Installed, Kind, LINK_BIT_S, Program};
+use armento_mpi::{Ground, Installed, Kind, LINK_BIT_S, Program, Wait};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// What all of them need.
@@ -82,6 +83,20 @@ pub fn in_lab(
         traffic: traffic?,
         problem: None,
     })
+}
+
+/// One of our programs on the first `np` nodes, whose processes sleep while they wait: nodes of a lab share processors, and one that
+/// polls takes the time of the one that it waits for.
+pub fn patiently<T: DeserializeOwned>(
+    ground: &Ground,
+    mpi: &Installed,
+    program: Program,
+    np: usize,
+    args: &[String],
+) -> Result<T> {
+    let mut job = ground.job(mpi, program, np, args)?;
+    job.wait = Wait::Sleep;
+    ground.run(mpi, &job)?.json()
 }
 
 /// Words of numbers.

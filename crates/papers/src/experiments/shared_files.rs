@@ -50,7 +50,8 @@ fn runs(setting: &Setting) -> Vec<Run> {
 fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> {
     let mpi = open_mpi()?;
     let mfs = run.name == "mfs";
-    let folder: PathBuf = std::env::temp_dir().join(format!("armento-nfstest-{}", std::process::id()));
+    let folder: PathBuf =
+        std::env::temp_dir().join(format!("armento-nfstest-{}", std::process::id()));
     std::fs::create_dir_all(&folder).context("cannot make a folder to share")?;
     let at = match mfs {
         true => "/mfs/n1/var/tmp",
@@ -98,9 +99,14 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
 
 fn mounted(ground: &armento_mpi::Ground) -> Result<()> {
     let node = ground.node().context("a lab")?;
-    let status = node.command("test").args(["-d", "/mfs/n1/var/tmp"]).status()?;
+    let status = node
+        .command("test")
+        .args(["-d", "/mfs/n1/var/tmp"])
+        .status()?;
     if !status.success() {
-        bail!("MFS is not mounted in the lab\nhint: modprobe fuse; the file /dev/fuse has to be there");
+        bail!(
+            "MFS is not mounted in the lab\nhint: modprobe fuse; the file /dev/fuse has to be there"
+        );
     }
     Ok(())
 }

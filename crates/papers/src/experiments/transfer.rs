@@ -61,13 +61,24 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
     let mpi = open_mpi()?;
     let least_s = LEAST_S * setting.scale;
     if run.name == "netpipe" {
-        return in_lab(fast_ethernet("transfer", 2), |ground| compare(ground, &mpi, least_s));
+        return in_lab(fast_ethernet("transfer", 2), |ground| {
+            compare(ground, &mpi, least_s)
+        });
     }
     let partner: usize = run.name.parse().context("a node")?;
     // Two processes that poll on one processor measure its scheduler.
-    let nodes = if cores() < setting.nodes { 2 } else { partner + 1 };
+    let nodes = if cores() < setting.nodes {
+        2
+    } else {
+        partner + 1
+    };
     in_lab(fast_ethernet("transfer", nodes), |ground| {
-        let mut job = ground.job(&mpi, Program::Transfer, 2, &words(&[LARGEST as f64, least_s]))?;
+        let mut job = ground.job(
+            &mpi,
+            Program::Transfer,
+            2,
+            &words(&[LARGEST as f64, least_s]),
+        )?;
         job.hosts = vec![Host::new("n1", 1), Host::new(format!("n{nodes}"), 1)];
         let t: Transfer = ground.run(&mpi, &job)?.json()?;
         let found = t.partners.first().context("a partner")?;
@@ -75,7 +86,10 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
         v.set(format!("transfer.latency.{partner}"), found.latency_s * 1e6);
         for (word, rates) in [("one", &found.one), ("both", &found.both)] {
             for rate in rates {
-                v.set(format!("transfer.{word}.{}.{partner}", rate.bytes), rate.mb_s);
+                v.set(
+                    format!("transfer.{word}.{}.{partner}", rate.bytes),
+                    rate.mb_s,
+                );
             }
         }
         Ok((v, json!(t)))
@@ -85,7 +99,9 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
 /// Means over all nodes, the best of them, and the spread of the latency.
 fn derive(v: &mut Values) {
     let all = |v: &Values, what: &str| -> Vec<f64> {
-        (1..NODES_MAX).filter_map(|i| v.get(&format!("{what}.{i}"))).collect()
+        (1..NODES_MAX)
+            .filter_map(|i| v.get(&format!("{what}.{i}")))
+            .collect()
     };
     let mut peak: Option<(f64, f64)> = None;
     for bytes in sizes() {
@@ -120,10 +136,17 @@ fn sizes() -> impl Iterator<Item = u64> {
 /// NetPIPE and Transfer on the same two nodes, one right after the other.
 fn compare(ground: &Ground, mpi: &Installed, least_s: f64) -> Result<(Values, Value)> {
     let longest = *COMPARED.end() as f64;
-    let ours: Transfer = ground.measure(mpi, Program::Transfer, 2, &words(&[longest, least_s.max(0.05)]))?;
+    let ours: Transfer = ground.measure(
+        mpi,
+        Program::Transfer,
+        2,
+        &words(&[longest, least_s.max(0.05)]),
+    )?;
     let job = Job {
         program: armento_mpi::need("NPopenmpi", "netpipe-openmpi")?,
-        args: ["-u", &longest.to_string(), "-p", "0", "-o", "/tmp/netpipe"].map(str::to_owned).to_vec(),
+        args: ["-u", &longest.to_string(), "-p", "0", "-o", "/tmp/netpipe"]
+            .map(str::to_owned)
+            .to_vec(),
         np: 2,
         hosts: ground.first(2),
         limit_s: 120.0,
@@ -148,12 +171,20 @@ fn compare(ground: &Ground, mpi: &Installed, least_s: f64) -> Result<(Values, Va
 }
 
 fn chapter(found: &Found) -> Chapter {
-    let mut facts = Table::new("What the paper prints", &["quantity", "published", "measured"]);
+    let mut facts = Table::new(
+        "What the paper prints",
+        &["quantity", "published", "measured"],
+    );
     let printed = table("teaching-cluster/transfer.csv").ok();
     let peak = found.value("transfer.both_peak_bytes");
     facts.rows.push(vec![
         Cell::label("best bandwidth, both directions, MB/s"),
-        Cell::published(printed.as_ref().and_then(|t| t.find(&[("quantity", "best bandwidth")])), "value"),
+        Cell::published(
+            printed
+                .as_ref()
+                .and_then(|t| t.find(&[("quantity", "best bandwidth")])),
+            "value",
+        ),
         Cell::measured(found.mean("transfer.both_peak"), 2),
     ]);
     facts.rows.push(vec![
@@ -176,7 +207,14 @@ fn chapter(found: &Found) -> Chapter {
     }
     let mut rates = Table::new(
         "Bandwidth, mean of all nodes, MB/s, and NetPIPE on the same link",
-        &["bytes", "one way", "both ways", "one way beside NetPIPE", "NetPIPE", "over NetPIPE"],
+        &[
+            "bytes",
+            "one way",
+            "both ways",
+            "one way beside NetPIPE",
+            "NetPIPE",
+            "over NetPIPE",
+        ],
     );
     let mut lines = [Vec::new(), Vec::new(), Vec::new()];
     for bytes in sizes() {
