@@ -52,10 +52,10 @@ impl Blas {
     /// The folder of the library, for LD_LIBRARY_PATH.
     pub fn find(self) -> Result<PathBuf> {
         let libraries = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-        let mut all = libraries.flat_map(|arch| {
-            let under = move |f: &&str| arch.path().join(f);
-            self.folders().iter().map(move |f| under(f))
-        });
+        let folders: Vec<PathBuf> = libraries
+            .flat_map(|arch| self.folders().iter().map(move |f| arch.path().join(f)))
+            .collect();
+        let mut all = folders.into_iter();
         match all.find(|dir| dir.join("libblas.so.3").exists()) {
             Some(dir) => Ok(dir),
             None => bail!(

@@ -1,6 +1,7 @@
 //! One benchmark, run and shown.
 
-use super::{Blas, Cmd, Hpl, tables};
+use super::args::{Blas, Cmd, Hpl};
+use super::tables;
 use crate::chapter::Table;
 use anyhow::{Context, Result, bail};
 use armento_mpi::{

@@ -206,7 +206,9 @@ fn chapter(found: &Found) -> Chapter {
         }],
         notes: vec![
             "The paper names molecular dynamics of more than a million atoms on Myrinet and prints no times. Processes that wait for \
-             messages poll, and so look busy to whoever moves them."
+             messages poll, and so look busy to whoever moves them; a process that is moved away \
+             from mpirun's place sends every message through its home. That is what B-13 measures, and why it fails: programs that talk in every step are \
+             better pinned (`armento run --stay`)."
                 .into(),
         ],
     }

@@ -27,7 +27,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     nodes_range: 2..=16,
     scale: 0.02,
     scale_range: 0.001..=1.0,
-    minutes: 0.7,
+    minutes: 0.4,
     tools: TOOLS,
     relations: &["B-17"],
     fits: always,

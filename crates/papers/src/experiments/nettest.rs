@@ -28,7 +28,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     nodes_range: 3..=16,
     scale: 0.1,
     scale_range: 0.01..=10.0,
-    minutes: 1.0,
+    minutes: 0.4,
     tools: TOOLS,
     relations: &["Q-23", "B-15", "B-16"],
     fits: always,

@@ -26,7 +26,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     nodes_range: 2..=8,
     scale: 0.02,
     scale_range: 0.001..=1.0,
-    minutes: 0.7,
+    minutes: 0.3,
     tools: TOOLS,
     relations: &["B-18"],
     fits: always,
