@@ -4,15 +4,16 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::de::DeserializeOwned;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 /// Interval between two looks at a running launcher.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A launcher that is told to end takes its processes along.
-const END_MAX: Duration = Duration::from_secs(5);
+const END_MAX: Duration = Duration::from_secs(3);
 /// Output that is kept; programs of ours print kilobytes.
-const BYTES_MAX: u64 = 16 << 20;
+const BYTES_MAX: usize = 16 << 20;
 
 /// What a program said, and how long it took.
 #[derive(Clone, Debug)]
@@ -38,15 +39,39 @@ impl Output {
     }
 }
 
-fn kept(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-    spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(from) = from {
-            // What a closed pipe has given until then is all there is.
-            let _ = from.take(BYTES_MAX).read_to_end(&mut bytes);
+/// What comes from a pipe. A process that the launcher left behind may keep it open.
+struct Kept {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Kept {
+    fn new(from: Option<impl Read + Send + 'static>) -> Kept {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let to = bytes.clone();
+        let reader = spawn(move || {
+            let Some(mut from) = from else { return };
+            let mut part = [0; 1 << 16];
+            // A pipe that fails has given all it has.
+            while let Ok(n @ 1..) = from.read(&mut part) {
+                let mut all = to.lock().unwrap_or_else(PoisonError::into_inner);
+                if all.len() + n <= BYTES_MAX {
+                    all.extend_from_slice(&part[..n]);
+                }
+            }
+        });
+        Kept { bytes, reader }
+    }
+
+    /// All of it once the launcher has ended.
+    fn text(self) -> String {
+        let began = Instant::now();
+        while !self.reader.is_finished() && began.elapsed() < END_MAX {
+            sleep(LOOK_EVERY);
         }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+        let all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&all).into_owned()
+    }
 }
 
 /// Runs it to its end.
@@ -59,7 +84,10 @@ pub fn run(mut command: Command, limit_s: f64) -> Result<Output> {
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot run {name}"))?;
-    let (out, err) = (kept(child.stdout.take()), kept(child.stderr.take()));
+    let (out, err) = (
+        Kept::new(child.stdout.take()),
+        Kept::new(child.stderr.take()),
+    );
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
@@ -71,10 +99,9 @@ pub fn run(mut command: Command, limit_s: f64) -> Result<Output> {
         sleep(LOOK_EVERY);
     };
     let s = began.elapsed().as_secs_f64();
-    let text = |t: JoinHandle<String>| t.join().unwrap_or_default();
     let output = Output {
-        stdout: text(out),
-        stderr: text(err),
+        stdout: out.text(),
+        stderr: err.text(),
         s,
     };
     match status {
