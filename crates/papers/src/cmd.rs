@@ -1,7 +1,7 @@
 //! `armento paper list | run | report`.
 
 use crate::encoders::Interrupted;
-use crate::experiments::ALL;
+use crate::experiments::{ALL, ONLY_FULL};
 use crate::formula::Values;
 use crate::report::{self, Section, section};
 use crate::runner::{self, Build, Experiment, On, Order, Results};
@@ -62,7 +62,7 @@ pub struct Run {
     /// Number of times that each run is done; mean, lowest and highest are shown
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
-    /// Also the runs that take long: larger systems, a second MPI
+    /// Also the runs that take long: larger systems, a second MPI; `all` then has every experiment
     #[arg(long)]
     full: bool,
     /// Keep what was measured, and do only what is missing
@@ -137,10 +137,12 @@ fn list(args: &List) -> Result<i32> {
     Ok(0)
 }
 
-/// `all` are those of the wanted ground; without one, all that need no farm of the user's.
-fn chosen(ids: &[String], on: Option<On>) -> Result<Vec<&'static Experiment>> {
+/// `all` are those of the wanted ground; without one, all that need no farm of the user's; those that take long only if `full`.
+fn chosen(ids: &[String], on: Option<On>, full: bool) -> Result<Vec<&'static Experiment>> {
     if ids.iter().any(|id| id == "all") {
-        let wanted = |e: &&&Experiment| on.map_or(e.on != On::Farm, |on| e.on == on);
+        let wanted = |e: &&&Experiment| {
+            on.map_or(e.on != On::Farm, |on| e.on == on) && (full || !ONLY_FULL.contains(&e.id))
+        };
         return Ok(ALL.iter().filter(wanted).copied().collect());
     }
     let mut chosen: Vec<&Experiment> = Vec::new();
@@ -155,7 +157,7 @@ fn chosen(ids: &[String], on: Option<On>) -> Result<Vec<&'static Experiment>> {
 }
 
 fn run_all(args: &Run) -> Result<i32> {
-    let chosen = chosen(&args.ids, args.on)?;
+    let chosen = chosen(&args.ids, args.on, args.full)?;
     let folder = runner::folder(args.data.as_deref())?;
     let order = Order {
         scale: args.scale,
