@@ -134,7 +134,11 @@ fn end(child: &mut Child) {
 }
 
 fn hint(stderr: &str) -> &'static str {
-    const KNOWN: [(&str, &str); 4] = [
+    const KNOWN: [(&str, &str); 5] = [
+        (
+            "Could not resolve hostname",
+            "hint: every name of the hostfile must resolve here; `armento hostfile` writes addresses",
+        ),
         (
             "Host key verification failed",
             "hint: log in once by ssh to every host, or name a launcher: OMPI_MCA_plm_rsh_agent",
@@ -164,6 +168,10 @@ fn last_lines(text: &str) -> String {
         .map(str::trim)
         .filter(|l| l.chars().any(char::is_alphanumeric))
         .collect();
+    // What ssh says stands before a page of guesses of the launcher.
+    if let Some(ssh) = lines.iter().find(|l| l.starts_with("ssh: ")) {
+        return (*ssh).to_owned();
+    }
     let from = lines.len().saturating_sub(LINES);
     match lines[from..].join("; ") {
         text if text.is_empty() => "it said nothing".to_owned(),

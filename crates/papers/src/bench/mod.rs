@@ -9,7 +9,7 @@ mod tables;
 
 use crate::report::plain;
 use crate::runner;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use args::Place;
 use armento_lab::{Spec, say, write_out};
 use armento_mpi::{Ground, Host, Kind, parse_hostfile};
@@ -79,7 +79,7 @@ fn ground(place: &Place, cmd: &Cmd, farm: impl FnOnce() -> Result<Vec<Host>>) ->
         None => farm()?,
         Some(file) => {
             let text = fs::read_to_string(file)
-                .with_context(|| format!("{} cannot be read", file.display()))?;
+                .map_err(|e| anyhow!("{} cannot be read: {e}\nhint: `armento hostfile > hosts` writes one of the farm's nodes", file.display()))?;
             parse_hostfile(&text).with_context(|| file.display().to_string())?
         }
     };
