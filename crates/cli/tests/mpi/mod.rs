@@ -263,6 +263,40 @@ fn moved_processes_of_mpi_compute_the_same() {
     }
 }
 
+/// In `make test-all`: they need large packages, and HPL is fetched and built.
+#[test]
+fn large_programs_of_mpi_run() {
+    if std::env::var_os("ARMENTO_LONG_TESTS").is_none() {
+        println!("skipped: LAMMPS and HPL need ARMENTO_LONG_TESTS (make test-all)");
+        return;
+    }
+    if !can("LAMMPS and HPL") {
+        return;
+    }
+    let cache = Cache::new("large");
+    let data = cache.0.to_string_lossy().into_owned();
+    let has_blas = || {
+        let all = [armento_mpi::Blas::Reference, armento_mpi::Blas::Tuned];
+        all.iter().all(|b| b.find().is_ok())
+    };
+    let lammps = armento_mpi::find_program("lmp").is_some();
+    for (id, there, packages) in [
+        ("lammps", lammps, "lammps"),
+        ("hpl", has_blas(), "libblas3 libopenblas0-serial"),
+    ] {
+        if !there {
+            println!("skipped: {id} needs {packages}");
+            continue;
+        }
+        let out = cache.run(&["paper", "run", id, "--scale", "0.02", "--data", &data]);
+        let text = said(&out);
+        assert!(out.status.success(), "{text}");
+        // Lines of moved processes are those of the others; a wrong residual of HPL is an error.
+        assert!(!text.contains("differ") || id == "hpl", "{text}");
+        assert!(!text.contains("not run"), "{text}");
+    }
+}
+
 #[test]
 fn wrong_benchmarks_are_refused_with_a_hint() {
     let cache = Cache::new("wrong");

@@ -170,7 +170,7 @@ fn spread(ground: &Ground) -> Result<()> {
         bail!("two links are a lab's");
     };
     let nodes = lab.nodes().len();
-    let second = |i: usize, j: usize| (i > j) != ((i + j) % 2 == 0);
+    let second = |i: usize, j: usize| (i > j) != (i + j).is_multiple_of(2);
     for i in 1..=nodes {
         // KERNEL: ip-sysctl, rp_filter: what comes in where it would not go out is dropped unless this is 0.
         let mut script =
