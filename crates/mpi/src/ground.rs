@@ -9,11 +9,14 @@ use anyhow::{Context, Result};
 use armento_lab::{Lab, Link, Node, Share, Spec, Traffic};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Rate of the links of the papers' Fast Ethernet.
 pub const LINK_BIT_S: u64 = 100_000_000;
 /// Where nodes see compiled programs, and files of a run.
 const AT: &str = "/srv/armento-mpi";
+/// How long processes of MPICH may take to end.
+const LINGER: Duration = Duration::from_secs(10);
 /// What starts programs on other nodes of a lab.
 const RSH: &str = "/usr/local/bin/armento-rsh";
 
@@ -129,6 +132,8 @@ impl Ground {
 
     /// Runs a job to its end.
     pub fn run(&self, mpi: &Installed, job: &Job) -> Result<Output> {
+        // MPICH 4.0.2 may hang in MPI_Finalize, after its result.
+        let linger = (mpi.kind == Kind::Mpich).then_some(LINGER);
         let mut job = job.clone();
         job.program = self.there(&job.program);
         if job.wait == Wait::Sleep && mpi.kind == Kind::OpenMpi {
@@ -148,14 +153,14 @@ impl Ground {
                 let mut c = lab.node(1).command("env");
                 c.args(line.env.iter().map(|(n, v)| format!("{n}={v}")));
                 c.args(&line.words);
-                run(c, job.limit_s)
+                run(c, job.limit_s, linger)
             }
             Ground::Hosts { .. } => {
                 let line = job.line(mpi, armento_lab::is_root());
                 let (first, rest) = line.words.split_first().context("a launcher")?;
                 let mut c = std::process::Command::new(first);
                 c.args(rest).envs(line.env);
-                run(c, job.limit_s)
+                run(c, job.limit_s, linger)
             }
         }
     }

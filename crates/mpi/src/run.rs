@@ -63,6 +63,13 @@ impl Kept {
         Kept { bytes, reader }
     }
 
+    /// Whether a whole line of JSON has come.
+    fn has_result(&self) -> bool {
+        let all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = all.split_inclusive(|b| *b == b'\n');
+        lines.any(|l| l.starts_with(b"{") && l.ends_with(b"}\n"))
+    }
+
     /// All of it once the launcher has ended.
     fn text(self) -> String {
         let began = Instant::now();
@@ -74,8 +81,8 @@ impl Kept {
     }
 }
 
-/// Runs it to its end.
-pub fn run(mut command: Command, limit_s: f64) -> Result<Output> {
+/// Runs it to its end. `linger`: how long it may go on after its result has come; then it is ended.
+pub fn run(mut command: Command, limit_s: f64, linger: Option<Duration>) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let began = Instant::now();
     let mut child = command
@@ -88,9 +95,19 @@ pub fn run(mut command: Command, limit_s: f64) -> Result<Output> {
         Kept::new(child.stdout.take()),
         Kept::new(child.stderr.take()),
     );
+    let mut result_at: Option<Instant> = None;
+    let mut lingered = false;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
+        }
+        if linger.is_some() && out.has_result() {
+            let at = *result_at.get_or_insert_with(Instant::now);
+            if linger.is_some_and(|l| at.elapsed() > l) {
+                end(&mut child);
+                lingered = true;
+                break None;
+            }
         }
         if began.elapsed().as_secs_f64() > limit_s {
             end(&mut child);
@@ -106,6 +123,7 @@ pub fn run(mut command: Command, limit_s: f64) -> Result<Output> {
     };
     match status {
         Some(status) if status.success() => Ok(output),
+        None if lingered => Ok(output),
         Some(status) => bail!(
             "the MPI program failed ({status}): {}\n{}",
             last_lines(&output.stderr),
@@ -188,7 +206,7 @@ mod tests {
         let shell = |script: &str| {
             let mut c = Command::new("sh");
             c.args(["-c", script]);
-            run(c, 0.3)
+            run(c, 0.3, None)
         };
         let good = shell("echo noise; echo '{\"a\": 3}'; echo tail").expect("ends");
         let value: serde_json::Value = good.json().expect("json");
@@ -198,6 +216,10 @@ mod tests {
         assert!(e.contains("rank 1: no") && e.contains("\nhint: "), "{e}");
         let e = shell("sleep 60").expect_err("hangs").to_string();
         assert!(e.contains("had not ended") && e.contains("hint: "), "{e}");
+        let mut c = Command::new("sh");
+        c.args(["-c", "echo '{\"a\": 4}'; sleep 60"]);
+        let late = run(c, 30.0, Some(Duration::from_millis(50))).expect("a result");
+        assert_eq!(late.json::<serde_json::Value>().expect("json")["a"], 4);
         assert!(shell("true").expect("ends").json::<u8>().is_err());
     }
 }
