@@ -26,6 +26,8 @@ DEMO = lame sox alsa-utils
 OTHERS = parallel
 # What starts programs on several nodes of a lab (`armento lab rsh`).
 LAUNCHERS = openmpi-bin mpich pvm
+# What compiles MPI programs, and a benchmark of others on the same link.
+MPI = libopenmpi-dev libmpich-dev netpipe-openmpi
 # What the conformance guests run, beside the small C programs.
 GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils findutils \
 	grep sed gawk bc file diffutils g++ redis-server redis-tools rsync lua5.4 tcl tmux nano \
@@ -36,6 +38,8 @@ MACHINES = qemu-system-x86 qemu-utils mmdebstrap e2fsprogs openssh-client zstd
 # linux-image-cloud-amd64, is unpacked and not installed).
 GUESTS_ALL = postgresql nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev
 EMULATED = busybox-static cpio
+# … and large MPI programs with their libraries.
+MPI_ALL = lammps libopenblas0-serial libblas3
 
 .PHONY: all build demo test test-all bench deb tarball pages clean-lab need-build need-demo need-test need-test-all
 
@@ -48,7 +52,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(GUESTS) $(MACHINES)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(GUESTS) $(MACHINES)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace
@@ -61,7 +65,7 @@ test: need-test
 	@$(XTASK) ci
 
 need-test-all: need-test
-	@scripts/need.sh --soft $(GUESTS_ALL) $(EMULATED)
+	@scripts/need.sh --soft $(GUESTS_ALL) $(EMULATED) $(MPI_ALL)
 	@scripts/kernel.sh $(BUILT)/linux-cloud-amd64
 
 test-all: need-test-all deb

@@ -4,18 +4,21 @@
 //! Exit codes: 125 Armento itself failed, 126 and 127 the program cannot be run or found, 128+N it ended by signal N;
 //! otherwise the program's own.
 
+mod bench;
 mod calls;
 mod choice;
 mod dfsa;
 mod farm;
 mod files;
 mod hold;
+mod hostfile;
 mod join;
 mod lease_holder;
 mod leave;
 mod log;
 mod mfs;
 mod migrate;
+mod mpi_env;
 mod node;
 mod nodes;
 mod out;
@@ -111,6 +114,13 @@ enum Verb {
     /// Run published experiments, and compare with the published values
     #[command(subcommand)]
     Paper(armento_papers::Cmd),
+    /// Run benchmarks of the papers on a lab, on hosts, or on the farm
+    #[command(subcommand)]
+    Bench(bench::Cmd),
+    /// Write a hostfile of the farm's nodes, for mpirun
+    Hostfile(hostfile::Args),
+    /// Print settings with which the processes of an MPI program can move
+    MpiEnv(mpi_env::Args),
     /// Requests of the service's unit and the package's scripts
     #[command(subcommand, hide = true)]
     Service(service::Cmd),
@@ -183,6 +193,9 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Doctor(args) => armento_lab::doctor::run(args).map(armento_lab::told),
         Verb::Demo(args) => armento_papers::demo::run(args).map(armento_lab::told),
         Verb::Paper(cmd) => armento_papers::run(cmd).map(armento_lab::told),
+        Verb::Bench(cmd) => bench::run(cmd).map(armento_lab::told),
+        Verb::Hostfile(args) => hostfile::run(&args),
+        Verb::MpiEnv(args) => mpi_env::run(&args),
         Verb::Service(cmd) => service::run(cmd),
         Verb::Pages(args) => pages::run(&args, Cli::command()),
     }

@@ -3,7 +3,7 @@
 use crate::out::{ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, AwayPrice};
-use armento_model::{NodeName, Pid, clean, size};
+use armento_model::{NodeName, Pid, Stay, clean, size};
 use serde_json::json;
 
 const HELP: &str = "Examples:
@@ -35,12 +35,13 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     else {
         return Err(unexpected_answer());
     };
+    let setting = setting(args.pid, stay, &detail);
     if args.json {
         let fields = json!({
             "pid": pid, "place": place, "stay": stay,
             "explanation": explanation, "remedy": remedy,
             "detail": (!detail.is_empty()).then_some(&detail), "partner": partner,
-            "away": away,
+            "away": away, "setting": setting,
         });
         say_json("armento.why/1", fields);
         return Ok(0);
@@ -49,10 +50,21 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     let place = place.map_or_else(|| "an unknown node".into(), |n| n.to_string());
     let code = stay.map_or_else(String::new, |s| format!(" [{}]", s.code()));
     let more = more(&detail, partner) + &cost;
+    let setting = setting.map_or_else(String::new, |s| format!("hint: {s}\n"));
     say(&format!(
-        "{pid} is on {place}{code}: {explanation}\n{more}remedy: {remedy}\n"
+        "{pid} is on {place}{code}: {explanation}\n{more}remedy: {remedy}\n{setting}"
     ));
     Ok(0)
+}
+
+/// The setting of MPI with which a process would move that stays.
+fn setting(pid: Pid, stay: Option<Stay>, detail: &str) -> Option<String> {
+    if stay != Some(Stay::SharedMemory) {
+        return None;
+    }
+    // KERNEL: proc_pid_environ(5): its first environment; not readable where it is another user's.
+    let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    armento_mpi::advice(&environ, detail)
 }
 
 /// Details beyond the reason, a line each.

@@ -1,5 +1,6 @@
 //! The verbs of the farm as a user types them, with daemons as processes of their own.
 
+mod mpi;
 mod paper;
 mod play;
 mod top;

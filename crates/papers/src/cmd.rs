@@ -1,7 +1,7 @@
 //! `armento paper list | run | report`.
 
 use crate::encoders::Interrupted;
-use crate::experiments::ALL;
+use crate::experiments::{ALL, ONLY_FULL};
 use crate::formula::Values;
 use crate::report::{self, Section, section};
 use crate::runner::{self, Build, Experiment, On, Order, Results};
@@ -62,6 +62,9 @@ pub struct Run {
     /// Number of times that each run is done; mean, lowest and highest are shown
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
+    /// Also the runs that take long: larger systems, a second MPI; `all` then has every experiment
+    #[arg(long)]
+    full: bool,
     /// Keep what was measured, and do only what is missing
     #[arg(long)]
     resume: bool,
@@ -134,10 +137,12 @@ fn list(args: &List) -> Result<i32> {
     Ok(0)
 }
 
-/// `all` are those of the wanted ground; without one, all that need no farm of the user's.
-fn chosen(ids: &[String], on: Option<On>) -> Result<Vec<&'static Experiment>> {
+/// `all` are those of the wanted ground; without one, all that need no farm of the user's; those that take long only if `full`.
+fn chosen(ids: &[String], on: Option<On>, full: bool) -> Result<Vec<&'static Experiment>> {
     if ids.iter().any(|id| id == "all") {
-        let wanted = |e: &&&Experiment| on.map_or(e.on != On::Farm, |on| e.on == on);
+        let wanted = |e: &&&Experiment| {
+            on.map_or(e.on != On::Farm, |on| e.on == on) && (full || !ONLY_FULL.contains(&e.id))
+        };
         return Ok(ALL.iter().filter(wanted).copied().collect());
     }
     let mut chosen: Vec<&Experiment> = Vec::new();
@@ -152,13 +157,14 @@ fn chosen(ids: &[String], on: Option<On>) -> Result<Vec<&'static Experiment>> {
 }
 
 fn run_all(args: &Run) -> Result<i32> {
-    let chosen = chosen(&args.ids, args.on)?;
+    let chosen = chosen(&args.ids, args.on, args.full)?;
     let folder = runner::folder(args.data.as_deref())?;
     let order = Order {
         scale: args.scale,
         on: args.on,
         nodes: args.nodes,
         repeats: args.repeat,
+        full: args.full,
         resume: args.resume,
     };
     // What is wrong is said before the first run, not after half an hour.

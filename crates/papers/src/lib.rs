@@ -11,6 +11,7 @@
 //! outside the labs that it raises and the folder of results. Start at [`run`], then `experiments/mod.rs`, the list of
 //! experiments, one file each; `demo` is the first of them as a command of its own.
 
+pub mod bench;
 mod catalogue;
 mod chapter;
 mod cmd;

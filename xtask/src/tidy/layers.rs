@@ -20,6 +20,7 @@ const LAYERS: &[&[&str]] = &[
     &["noded"],
     &["scenario"],
     &["sim", "lab", "machines"],
+    &["mpi"],
     &["conform", "papers"],
     &["tui"],
     &["cli"],
@@ -27,7 +28,7 @@ const LAYERS: &[&[&str]] = &[
 ];
 /// `anyhow` loses types: only where a user reads the message.
 const ANYHOW: &[&str] = &[
-    "lab", "machines", "papers", "conform", "cli", "bench", "xtask",
+    "lab", "machines", "mpi", "papers", "conform", "cli", "bench", "xtask",
 ];
 
 fn layer(name: &str) -> Option<usize> {

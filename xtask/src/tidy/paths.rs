@@ -74,6 +74,18 @@ pub fn neighbours(file: &File, root: &Path) -> Vec<Complaint> {
     found
 }
 
+/// `MpiEnv` as clap says it: `mpi-env`.
+fn kebab(name: &str) -> String {
+    let mut word = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !word.is_empty() {
+            word.push('-');
+        }
+        word.extend(c.to_lowercase());
+    }
+    word
+}
+
 /// Verbs of the command line (`Verb` in `crates/cli/src/main.rs`) without a page in the manual.
 pub fn verbs(main: &File, root: &Path) -> Vec<Complaint> {
     let lines = main
@@ -82,8 +94,7 @@ pub fn verbs(main: &File, root: &Path) -> Vec<Complaint> {
         .skip_while(|l| !l.starts_with("enum Verb"));
     let verbs = lines.take_while(|l| !l.starts_with('}')).filter_map(|l| {
         let name = l.strip_prefix("    ")?.split(['(', ' ', ',']).next()?;
-        name.starts_with(char::is_uppercase)
-            .then(|| name.to_lowercase())
+        name.starts_with(char::is_uppercase).then(|| kebab(name))
     });
     let page = |verb: &String| root.join(format!("docs/manual/{verb}.md"));
     let missing = verbs.filter(|v| !page(v).exists());

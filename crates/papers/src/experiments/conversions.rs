@@ -141,6 +141,7 @@ mod tests {
             scale,
             on: On::Lab,
             nodes: 3,
+            full: false,
         };
         let prepared = |scale| Prepared {
             mode: Mode::Stereo,

@@ -309,6 +309,7 @@ mod tests {
             scale: 0.1,
             on: On::Lab,
             nodes: 16,
+            full: false,
         };
         let runs = live_runs(&setting);
         assert_eq!((runs.len(), &*runs[3].name), (12, "parallel, N = 17"));
@@ -323,6 +324,7 @@ mod tests {
             scale: 1.0,
             on: On::Simulator,
             nodes: 16,
+            full: false,
         };
         let run = Run {
             name: "static".into(),

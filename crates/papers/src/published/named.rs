@@ -27,6 +27,7 @@ pub fn values() -> &'static Values {
         all.set("job.wav_s", (89_782_940.0 - 44.0) / (44_100.0 * 4.0));
         // PAPER(K, figures 5 and 6).
         all.set("transfer.both_peak", 8.2);
+        all.set("transfer.both_peak_bytes", 32_768.0);
         all.set("nettest.chaos2", 30.97);
         all
     });

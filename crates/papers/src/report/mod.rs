@@ -11,7 +11,7 @@ mod text;
 pub use html::page as html;
 pub use markdown::{page as markdown, pictures};
 pub use sections::{Section, section};
-pub use text::section as text;
+pub use text::{plain, section as text};
 
 #[cfg(test)]
 mod tests {

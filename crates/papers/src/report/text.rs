@@ -64,6 +64,11 @@ pub fn section(s: &Section) -> String {
     text
 }
 
+/// A table alone, below its title.
+pub fn plain(table: &Table) -> String {
+    format!("{}\n{}", table.title, grid(table))
+}
+
 fn wrapped(text: &str) -> String {
     let (mut all, mut line) = (String::new(), String::new());
     for word in text.split_whitespace() {

@@ -16,6 +16,7 @@ pub struct Order {
     pub on: Option<On>,
     pub nodes: Option<usize>,
     pub repeats: u32,
+    pub full: bool,
     pub resume: bool,
 }
 
@@ -55,7 +56,12 @@ impl Experiment {
             };
             bail!("{id} cannot have {nodes} nodes\nhint: --nodes {range}");
         }
-        let setting = Setting { scale, on, nodes };
+        let setting = Setting {
+            scale,
+            on,
+            nodes,
+            full: order.full,
+        };
         (self.fits)(&setting)?;
         Ok(setting)
     }

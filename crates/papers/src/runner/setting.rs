@@ -35,4 +35,7 @@ pub struct Setting {
     pub scale: f64,
     pub on: On,
     pub nodes: usize,
+    /// Also the runs that take long, of experiments that have some.
+    #[serde(default)]
+    pub full: bool,
 }
