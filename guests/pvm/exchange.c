@@ -1,7 +1,7 @@
 /* N processes in a ring or a chain, each exchanging messages with its two neighbours: in each cycle it sends one to and
    receives one from each, then computes briefly. Over TCP, a process on each node, or over pipes, all from one parent.
    usage: exchange sockets ring|chain N PLAN RANK PORT HOST…    rank 0 is on the first host
-          exchange pipes ring|chain N PLAN
+          exchange pipes ring|chain N PLAN [hold]    hold: prints all pids, and begins after a line of input
    PLAN: KB:CYCLES,… A line of output for each size: rank, KB, cycles, seconds of communication, seconds computed. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -187,10 +187,13 @@ static void sockets(int ring, int n, int rank, const char *port, char **hosts)
 }
 
 /* edges[i]: from i to its right neighbour, and back. */
-static void pipes(int ring, int n, const char *plan)
+static void pipes(int ring, int n, const char *plan, int hold)
 {
     static int there[N_MAX][2], back[N_MAX][2];
-    int edges = ring ? n : n - 1, failed = 0;
+    int edges = ring ? n : n - 1, failed = 0, gate[2];
+    char byte;
+    if (pipe(gate))
+        fail("pipe");
     for (int i = 0; i < edges; i++)
         if (pipe(there[i]) || pipe(back[i]))
             fail("pipe");
@@ -198,8 +201,14 @@ static void pipes(int ring, int n, const char *plan)
         pid_t child = fork();
         if (child < 0)
             fail("fork");
-        if (child)
+        if (child) {
+            if (hold) {
+                printf("pid %d %d\n", rank, child);
+                fflush(stdout);
+            }
             continue;
+        }
+        close(gate[1]);
         int left = rank ? rank - 1 : ring ? n - 1 : -1, right = rank < edges ? rank : -1;
         for (int i = 0; i < edges; i++)
             for (int end = 0; end < 2; end++) {
@@ -213,6 +222,9 @@ static void pipes(int ring, int n, const char *plan)
             in[LEFT] = there[left][0], out[LEFT] = back[left][1];
         if (right >= 0)
             in[RIGHT] = back[right][0], out[RIGHT] = there[right][1];
+        /* The end of the pipe comes when the parent closes its end. */
+        while (read(gate[0], &byte, 1) < 0 && errno == EINTR)
+            ;
         run(rank, n, plan);
         exit(0);
     }
@@ -221,6 +233,9 @@ static void pipes(int ring, int n, const char *plan)
             close(there[i][end]);
             close(back[i][end]);
         }
+    if (hold && read(0, &byte, 1) < 0)
+        fail("input");
+    close(gate[1]);
     for (int status; wait(&status) > 0;)
         failed |= status;
     exit(failed != 0);
@@ -234,7 +249,7 @@ int main(int argc, char **argv)
     if (n < 3 || n > N_MAX)
         return 2;
     if (!strcmp(argv[1], "pipes"))
-        pipes(ring, n, argv[4]);
+        pipes(ring, n, argv[4], argc > 5);
     if (argc != 7 + n)
         return 2;
     sockets(ring, n, atoi(argv[5]), argv[6], argv + 7);

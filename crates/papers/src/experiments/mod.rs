@@ -6,6 +6,7 @@
 mod conversions;
 mod copy;
 mod costs;
+mod exchange;
 mod farm;
 mod fork;
 mod growth;
@@ -34,6 +35,7 @@ pub static ALL: &[&Experiment] = &[
     &fork::EXPERIMENT,
     &naples::EXPERIMENT,
     &test1::LIVE,
+    &exchange::EXPERIMENT,
     &riello::TABLE1,
     &farm::TEST1,
 ];
