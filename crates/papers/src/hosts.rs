@@ -117,7 +117,7 @@ mod tests {
         Hosts {
             names: vec!["a".into(), "b".into()],
             // The name of the host is $0 of the script.
-            shell: ["sh", "-c", "exec sh -c \"$1\"", ]
+            shell: ["sh", "-c", "exec sh -c \"$1\""]
                 .map(str::to_owned)
                 .to_vec(),
         }
@@ -129,7 +129,9 @@ mod tests {
         let path = dir.join("below/program");
         let path = path.to_str().expect("text");
         let hosts = here();
-        hosts.put(1, path, b"#!/bin/sh\necho here\n").expect("written");
+        hosts
+            .put(1, path, b"#!/bin/sh\necho here\n")
+            .expect("written");
         let said = hosts.said(1, path).expect("it runs");
         std::fs::remove_dir_all(&dir).expect("gone");
         assert_eq!(said, "here\n");
@@ -143,9 +145,15 @@ mod tests {
             let mut c = here().command(0, script);
             c.stdout(Stdio::piped()).spawn().expect("a shell")
         };
-        let said = finish(vec![start("echo 1"), start("echo 2")], Duration::from_secs(60));
+        let said = finish(
+            vec![start("echo 1"), start("echo 2")],
+            Duration::from_secs(60),
+        );
         assert_eq!(said.expect("both end"), ["1\n", "2\n"]);
-        let e = finish(vec![start("exec sleep 1000"), start("exit 3")], Duration::from_secs(60));
+        let e = finish(
+            vec![start("exec sleep 1000"), start("exit 3")],
+            Duration::from_secs(60),
+        );
         assert!(e.expect_err("one fails").to_string().contains('3'));
     }
 }

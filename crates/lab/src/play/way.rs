@@ -100,12 +100,24 @@ mod tests {
 
     #[test]
     fn ways_are_read_as_they_are_shown() {
-        for text in ["armento", "static", "parallel", "pvm", "pvm-armento", "pvm-mosix"] {
+        for text in [
+            "armento",
+            "static",
+            "parallel",
+            "pvm",
+            "pvm-armento",
+            "pvm-mosix",
+        ] {
             let way: Way = text.parse().expect("a way");
             assert_eq!(way.to_string(), text);
             let farm = !["parallel", "pvm"].contains(&text);
             assert_eq!(way.needs_farm(), farm, "{text}");
         }
-        assert!("pvm-static".parse::<Way>().expect_err("no way").contains("pvm-armento"));
+        assert!(
+            "pvm-static"
+                .parse::<Way>()
+                .expect_err("no way")
+                .contains("pvm-armento")
+        );
     }
 }

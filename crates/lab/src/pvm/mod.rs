@@ -37,9 +37,7 @@ pub fn check() -> Result<()> {
     if Path::new(PVMD).exists() && Path::new(HEADER).exists() {
         return Ok(());
     }
-    bail!(
-        "PVM is not installed, or its header is missing\nhint: apt-get install -y {PACKAGES}"
-    )
+    bail!("PVM is not installed, or its header is missing\nhint: apt-get install -y {PACKAGES}")
 }
 
 /// Compiles a program for PVM in a temporary directory below `dir`. It needs PVM's shared library, which the nodes have from
@@ -54,7 +52,9 @@ pub fn compile(dir: &Path, name: &str, source: &str) -> Result<Vec<u8>> {
         .arg("-lpvm3")
         .output()
         .with_context(|| {
-            format!("there is no C compiler for PVM's programs\nhint: apt-get install -y {PACKAGES}")
+            format!(
+                "there is no C compiler for PVM's programs\nhint: apt-get install -y {PACKAGES}"
+            )
         })?;
     if !done.status.success() {
         bail!("cc: {}", String::from_utf8_lossy(&done.stderr).trim());

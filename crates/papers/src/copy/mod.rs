@@ -15,7 +15,10 @@ pub fn measure(hosts: &Hosts, bytes: u64) -> Result<f64> {
         bail!("a copy needs two hosts\nhint: name two");
     };
     let there = format!("/mfs/{to}{FILE}");
-    if hosts.said(0, &format!("test -d /mfs/{to}/var/tmp")).is_err() {
+    if hosts
+        .said(0, &format!("test -d /mfs/{to}/var/tmp"))
+        .is_err()
+    {
         bail!(
             "MFS does not show {to} on {}\nhint: `armento mfs on` mounts it; a lab needs the file /dev/fuse (modprobe fuse)",
             hosts.names[0]

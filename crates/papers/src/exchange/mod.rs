@@ -87,13 +87,7 @@ pub fn install(hosts: &Hosts, by: By, n: usize) -> Result<()> {
 }
 
 /// Exchanges messages of all sizes, one size after the other, between processes on the first `n` hosts.
-pub fn measure(
-    hosts: &Hosts,
-    by: By,
-    shape: Shape,
-    n: usize,
-    sizes: &[Size],
-) -> Result<Vec<Seen>> {
+pub fn measure(hosts: &Hosts, by: By, shape: Shape, n: usize, sizes: &[Size]) -> Result<Vec<Seen>> {
     if !N_RANGE.contains(&n) || hosts.names.len() < n {
         bail!(
             "{n} processes cannot exchange messages on {} hosts\nhint: 3 to 64 processes, one on each host",
@@ -129,7 +123,11 @@ pub fn measure(
         }
         By::Pvm => {
             let set = pvm::VARIABLES.join(" ");
-            let script = format!("env '{}' {}/exchange-pvm {words} {names}", set.replace(' ', "' '"), pvm::DIR);
+            let script = format!(
+                "env '{}' {}/exchange-pvm {words} {names}",
+                set.replace(' ', "' '"),
+                pvm::DIR
+            );
             finish(vec![start(0, &script)?], limit)?
         }
         By::Pipes => vec![pipes(hosts, n, &words, limit)?],
@@ -188,11 +186,14 @@ fn seen(said: &str, n: usize, sizes: &[Size]) -> Result<Vec<Seen>> {
             .filter(|l| l.0 == f64::from(s.kb) && l.1 == f64::from(s.cycles));
         let mine: Vec<_> = mine.collect();
         if mine.len() != n {
-            bail!("{} of {n} processes told their times at {} KB", mine.len(), s.kb);
+            bail!(
+                "{} of {n} processes told their times at {} KB",
+                mine.len(),
+                s.kb
+            );
         }
-        let mean = |f: fn(&(f64, f64, f64, f64)) -> f64| {
-            mine.iter().map(|l| f(l)).sum::<f64>() / n as f64
-        };
+        let mean =
+            |f: fn(&(f64, f64, f64, f64)) -> f64| mine.iter().map(|l| f(l)).sum::<f64>() / n as f64;
         Ok(Seen {
             kb: s.kb,
             cycles: s.cycles,
@@ -222,7 +223,9 @@ mod tests {
     fn neighbours_exchange_on_loopback() {
         let hosts = Hosts {
             names: (2..5).map(|i| format!("127.0.0.{i}")).collect(),
-            shell: ["sh", "-c", "exec sh -c \"$1\""].map(str::to_owned).to_vec(),
+            shell: ["sh", "-c", "exec sh -c \"$1\""]
+                .map(str::to_owned)
+                .to_vec(),
         };
         let sizes = [Size { kb: 1, cycles: 3 }, Size { kb: 256, cycles: 2 }];
         let program = tools::cc("exchange", SOCKETS).expect("compiled");

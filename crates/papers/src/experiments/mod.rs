@@ -3,9 +3,12 @@
 //! Each file says what is shown, what it needs, what is run, and which table it makes; `papers/relations.csv` has what
 //! should come of it. An experiment that cannot be run yet is absent. Start at [`ALL`].
 
+mod compile;
 mod conversions;
 mod copy;
 mod costs;
+mod deferred;
+mod erlang;
 mod exchange;
 mod farm;
 mod fork;
@@ -14,6 +17,9 @@ mod naples;
 mod play;
 mod power;
 mod riello;
+mod riello_mpi;
+mod riello_sizes;
+mod storage;
 mod test1;
 mod tests23;
 mod topology;
@@ -37,6 +43,11 @@ pub static ALL: &[&Experiment] = &[
     &test1::LIVE,
     &exchange::EXPERIMENT,
     &riello::TABLE1,
+    &riello_mpi::TABLE2,
+    &riello_sizes::EXPERIMENT,
+    &deferred::EXPERIMENT,
+    &compile::EXPERIMENT,
+    &erlang::EXPERIMENT,
     &farm::TEST1,
 ];
 
