@@ -39,7 +39,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     nodes_range: 3..=3,
     scale: 0.15,
     scale_range: 0.1..=1.0,
-    minutes: 0.7,
+    minutes: 0.6,
     tools: &[
         Tool {
             program: "erl",

@@ -32,9 +32,9 @@ pub static EXPERIMENT: Experiment = Experiment {
     on: On::Lab,
     nodes: 16,
     nodes_range: 4..=16,
-    scale: 0.017,
-    scale_range: 0.01..=1.0,
-    minutes: 3.5,
+    scale: 0.01,
+    scale_range: 0.005..=1.0,
+    minutes: 2.5,
     tools: &[
         Tool {
             program: "cc",
@@ -280,7 +280,7 @@ mod tests {
         let cycles =
             |scale: f64| -> Vec<u32> { sizes(scale, 256).iter().map(|s| s.cycles).collect() };
         assert_eq!(cycles(1.0), [60; 4]);
-        assert_eq!(cycles(0.017), [60, 16, 4, 1]);
+        assert_eq!(cycles(0.01), [60, 10, 2, 1]);
         assert_eq!(parts(By::Pvm, 12).len(), 4);
         assert_eq!(parts(By::Pvm, 16)[4], (16, Shape::Chain, 256));
     }

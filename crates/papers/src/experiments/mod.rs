@@ -21,6 +21,7 @@ mod riello_mpi;
 mod riello_sizes;
 mod storage;
 mod test1;
+mod test3;
 mod tests23;
 mod topology;
 
@@ -41,6 +42,7 @@ pub static ALL: &[&Experiment] = &[
     &fork::EXPERIMENT,
     &naples::EXPERIMENT,
     &test1::LIVE,
+    &test3::EXPERIMENT,
     &exchange::EXPERIMENT,
     &riello::TABLE1,
     &riello_mpi::TABLE2,

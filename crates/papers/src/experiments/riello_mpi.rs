@@ -46,7 +46,7 @@ pub static TABLE2: Experiment = Experiment {
     nodes_range: 4..=4,
     scale: 0.003,
     scale_range: 0.001..=0.05,
-    minutes: 2.3,
+    minutes: 2.0,
     tools: &[
         Tool {
             program: "mpicc.openmpi",

@@ -36,9 +36,9 @@ pub static EXPERIMENT: Experiment = Experiment {
     on: On::Lab,
     nodes: 4,
     nodes_range: 4..=4,
-    scale: 0.001,
+    scale: 0.0007,
     scale_range: 0.0005..=0.05,
-    minutes: 3.0,
+    minutes: 2.1,
     tools: &[
         Tool {
             program: "mpicc.openmpi",
