@@ -26,6 +26,8 @@ DEMO = lame sox alsa-utils
 OTHERS = parallel
 # What starts programs on several nodes of a lab (`armento lab rsh`).
 LAUNCHERS = openmpi-bin mpich pvm
+# What experiments of the papers compile for PVM and MPI.
+EXPERIMENTS = pvm-dev libopenmpi-dev
 # What the conformance guests run, beside the small C programs.
 GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils findutils \
 	grep sed gawk bc file diffutils g++ redis-server redis-tools rsync lua5.4 tcl tmux nano \
@@ -34,7 +36,7 @@ GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils fi
 MACHINES = qemu-system-x86 qemu-utils mmdebstrap e2fsprogs openssh-client zstd
 # make test-all only: the big ones, and what suites need; a node with another kernel (its kernel, of
 # linux-image-cloud-amd64, is unpacked and not installed).
-GUESTS_ALL = postgresql nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev
+GUESTS_ALL = postgresql nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev erlang-base
 EMULATED = busybox-static cpio
 
 .PHONY: all build demo test test-all bench deb tarball pages clean-lab need-build need-demo need-test need-test-all
@@ -48,7 +50,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(GUESTS) $(MACHINES)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(EXPERIMENTS) $(GUESTS) $(MACHINES)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace

@@ -40,7 +40,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     on: On::Lab,
     nodes: 4,
     nodes_range: 2..=8,
-    scale: 0.4,
+    scale: 0.25,
     scale_range: 0.05..=1.0,
     minutes: 0.8,
     tools: &[

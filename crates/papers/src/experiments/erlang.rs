@@ -94,17 +94,15 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
     let talked = talked?;
     let mut set =
         |what: &str, value: f64| measured.values.set(format!("erlang.{name}.{what}"), value);
+    let moved: Vec<f64> = talked.moves.iter().flatten().copied().collect();
+    let moved: Vec<f64> = moved.into_iter().filter(|ms| *ms > 0.0).collect();
     set("missing", 0.0);
     set("messages", talked.messages);
-    set(
-        "moved",
-        talked.moves.iter().filter(|m| m.is_ok()).count() as f64,
-    );
+    set("moved", moved.len() as f64);
     if let Some(most) = talked.rates.iter().copied().reduce(f64::max) {
         set("rate", most);
     }
-    let still = talked.moves.iter().flatten().copied().reduce(f64::max);
-    if let Some(ms) = still {
+    if let Some(ms) = moved.into_iter().reduce(f64::max) {
         set("still_ms", ms);
     }
     let moves: Vec<Value> = talked
@@ -125,7 +123,7 @@ struct Talked {
     messages: f64,
     /// … of each second.
     rates: Vec<f64>,
-    /// Of each move asked for: how long it stood still, or why it stayed.
+    /// Of each move asked for: how long it stood still, ms, zero where it was there already; or why it stayed.
     moves: Vec<Result<f64, String>>,
 }
 
