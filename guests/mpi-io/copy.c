@@ -1,6 +1,6 @@
-/* Copies a file with MPI-IO: each process has a view of its own part of both files, and moves it by a buffer. The last view
-   may be shorter. It may use processor time and wait for the storage meanwhile, each as its share of the bytes.
-   usage: copy FROM TO BUFFER_BYTES [SECONDS WAIT]    of all processes together */
+/* Copies files with MPI-IO, one after the other: each process has a view of its own part of both files, and moves it by a
+   buffer. The last view may be shorter. For each MiB it uses processor time and waits, as if the storage were busy.
+   usage: copy BUFFER_BYTES CPU_SECONDS WAIT_SECONDS FROM TO [FROM TO]… */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,25 +43,15 @@ static void wait_for_all(void)
     }
 }
 
-int main(int argc, char **argv)
+static void copy(const char *source, const char *target, char *block, long buffer, double cpu, double wait)
 {
     int rank, size;
     MPI_File from, to;
     MPI_Offset bytes;
-    MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (argc != 4 && argc != 6) {
-        fprintf(stderr, "usage: copy FROM TO BUFFER_BYTES [SECONDS WAIT]\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    long buffer = atol(argv[3]);
-    double seconds = argc == 6 ? atof(argv[4]) : 0, wait = argc == 6 ? atof(argv[5]) : 0;
-    char *block = buffer > 0 ? malloc(buffer) : NULL;
-    if (!block)
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    must(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDONLY, MPI_INFO_NULL, &from), argv[1]);
-    must(MPI_File_open(MPI_COMM_WORLD, argv[2], MPI_MODE_WRONLY | MPI_MODE_CREATE, MPI_INFO_NULL, &to), argv[2]);
+    must(MPI_File_open(MPI_COMM_WORLD, source, MPI_MODE_RDONLY, MPI_INFO_NULL, &from), source);
+    must(MPI_File_open(MPI_COMM_WORLD, target, MPI_MODE_WRONLY | MPI_MODE_CREATE, MPI_INFO_NULL, &to), target);
     must(MPI_File_get_size(from, &bytes), "size");
     must(MPI_File_set_size(to, bytes), "set size");
     MPI_Offset part = (bytes + size - 1) / size, begin = part * rank < bytes ? part * rank : bytes;
@@ -70,7 +60,7 @@ int main(int argc, char **argv)
     must(MPI_File_set_view(to, begin, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL), "view");
     for (MPI_Offset at = 0; at < end - begin;) {
         int n = end - begin - at < buffer ? end - begin - at : buffer, got;
-        double share = (double)n / bytes, until = used() + seconds * share;
+        double mib = n / 1048576.0, until = used() + cpu * mib;
         MPI_Status status;
         while (used() < until)
             for (long i = 0; i < ROUNDS; i++)
@@ -83,12 +73,25 @@ int main(int argc, char **argv)
         }
         must(MPI_File_write(to, block, n, MPI_BYTE, &status), "write");
         if (wait > 0)
-            usleep(wait * share * 1e6);
+            usleep(wait * mib * 1e6);
         at += n;
     }
     wait_for_all();
     must(MPI_File_close(&from), "close");
     must(MPI_File_close(&to), "close");
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    long buffer = argc > 1 ? atol(argv[1]) : 0;
+    char *block = buffer > 0 ? malloc(buffer) : NULL;
+    if (!block || argc < 6 || argc % 2) {
+        fprintf(stderr, "usage: copy BUFFER_BYTES CPU_SECONDS WAIT_SECONDS FROM TO [FROM TO]...\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    for (int i = 4; i < argc; i += 2)
+        copy(argv[i], argv[i + 1], block, buffer, atof(argv[2]), atof(argv[3]));
     MPI_Finalize();
     return 0;
 }

@@ -7,6 +7,7 @@ use armento_lab::Share;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,7 +35,7 @@ impl Drop for Storage {
     }
 }
 
-/// What one copy costs beside its bytes, all processes together.
+/// What a copy costs for each MiB, beside its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// Of a whole processor.
@@ -117,19 +118,26 @@ pub fn program() -> Result<(&'static str, Vec<u8>)> {
     Ok((PROGRAM, mpicc(&OPEN_MPI, "copy", COPY)?))
 }
 
-/// A line of shell: copies file `i` of a node by so many processes.
+/// A line of shell: copies these files of a node, one after the other, each by so many processes.
 pub fn mpi_copy(
     node: usize,
-    i: usize,
+    files: Range<usize>,
     processes: usize,
     buffer: u64,
     under: bool,
     cost: Cost,
 ) -> String {
-    let (from, to) = paths(node, i);
+    let both = |i| {
+        let (from, to) = paths(node, i);
+        format!("{from} {to}")
+    };
+    let all: Vec<String> = files.map(both).collect();
     let run = if under { "armento run " } else { "" };
     let Cost { cpu_s, wait_s } = cost;
-    format!("{MPIRUN} -np {processes} {run}{PROGRAM} {from} {to} {buffer} {cpu_s:.4} {wait_s:.4}")
+    format!(
+        "{MPIRUN} -np {processes} {run}{PROGRAM} {buffer} {cpu_s:.6} {wait_s:.6} {}",
+        all.join(" ")
+    )
 }
 
 /// Start and end that a script has printed, Unix time.
@@ -178,21 +186,17 @@ mod tests {
         fs::set_permissions(&path, mode).expect("executable");
         assert_eq!(storage.compare().expect("sums"), (0, 2));
         let cost = Cost {
-            cpu_s: 0.01,
-            wait_s: 0.01,
+            cpu_s: 0.1,
+            wait_s: 0.1,
         };
         for processes in [1, 2, 4] {
-            for i in 0..2 {
-                let line = mpi_copy(1, i, processes, 7_000, false, cost);
-                let line = line.replace(AT, storage.dir.to_str().expect("text"));
-                let line = line.replace(PROGRAM, path.to_str().expect("text"));
-                let out = Command::new("sh")
-                    .args(["-c", &line])
-                    .output()
-                    .expect("a shell");
-                let said = String::from_utf8_lossy(&out.stderr).into_owned();
-                assert!(out.status.success(), "{line}: {said}");
-            }
+            let line = mpi_copy(1, 0..2, processes, 7_000, false, cost);
+            let line = line.replace(AT, storage.dir.to_str().expect("text"));
+            let line = line.replace(PROGRAM, path.to_str().expect("text"));
+            let out = Command::new("sh").args(["-c", &line]).output();
+            let out = out.expect("a shell");
+            let said = String::from_utf8_lossy(&out.stderr).into_owned();
+            assert!(out.status.success(), "{line}: {said}");
             assert_eq!(storage.compare().expect("sums"), (2, 2), "{processes}");
             for i in 0..2 {
                 fs::remove_file(storage.dir.join(TO).join(format!("n1/{i}"))).expect("gone");
