@@ -42,7 +42,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     nodes_range: 2..=8,
     scale: 0.25,
     scale_range: 0.05..=1.0,
-    minutes: 0.8,
+    minutes: 0.7,
     tools: &[
         Tool {
             program: "make",

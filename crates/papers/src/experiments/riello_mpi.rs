@@ -86,7 +86,7 @@ const RUNS: [(&str, Option<&str>, &str); 3] = [
 
 pub fn bytes(gb: f64, scale: f64, i: usize) -> u64 {
     // Not a multiple of any number of processes.
-    (gb * 1_073_741_824.0 * scale) as u64 + 2 * i as u64 + 1
+    ((gb * 1_073_741_824.0 * scale) as u64 / 2 + i as u64) * 2 + 1
 }
 
 fn runs(setting: &Setting) -> Vec<Run> {

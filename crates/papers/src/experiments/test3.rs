@@ -19,9 +19,9 @@ pub static EXPERIMENT: Experiment = Experiment {
     on: On::Lab,
     nodes: 8,
     nodes_range: 2..=16,
-    scale: 0.03,
+    scale: 0.025,
     scale_range: 0.005..=1.0,
-    minutes: 1.1,
+    minutes: 0.9,
     tools: &[
         Tool {
             program: "cc",
