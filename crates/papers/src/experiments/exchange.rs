@@ -28,7 +28,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     place: "communication-bound processes",
     requirements: &["R-057"],
     shows: "Processes that talk straight to each other lose less to the network than those whose messages pass the daemons of PVM, the more so the more processes there are.",
-    emulation: "lab: 16 nodes on a hub of 10 Mbit/s, without collisions; `mosix` are processes under `armento run`, one on each node, over TCP; PVM's messages take its usual route; fewer cycles for larger messages, times are those of 60; pipes join processes of one home, each on another node. The paper does not say whether its neighbours were a ring or a chain: the table has a ring, and a chain for the most processes",
+    emulation: "lab: 16 nodes on a hub of 10 Mbit/s, without collisions; `mosix` are processes under `armento run`, one on each node, over TCP; PVM's messages take its usual route; fewer cycles for larger messages, times are those of 60 and of the process that took longest; pipes join processes of one home, each on another node. The paper does not say whether its neighbours were a ring or a chain: the table has a ring, and a chain for the most processes",
     on: On::Lab,
     nodes: 16,
     nodes_range: 4..=16,
