@@ -257,6 +257,10 @@ fn chapter(found: &Found) -> Chapter {
             "Every copy has the SHA-256 of its file, or the sample is discarded. One mpirun copies all files of a node: its \
              start is measured, too, and is not scaled."
                 .into(),
+            "Q-28 fails where both together are sooner than MPI alone: the node that simulates is the last in both, and gives work away; \
+             in the paper the slow nodes, which take it, become the last. With `armento` they do here, too, and later: its turns give \
+             the simulations to them as well."
+                .into(),
             "The paper says that both together need nearly the time of MPI alone (E-51), and 25 % more on the slow nodes where its \
              table has 20 % (E-50)."
                 .into(),
