@@ -23,9 +23,9 @@ pub static EXPERIMENT: Experiment = Experiment {
     on: On::Lab,
     nodes: 8,
     nodes_range: 2..=16,
-    scale: 0.04,
+    scale: 0.033,
     scale_range: 0.005..=1.0,
-    minutes: 1.9,
+    minutes: 1.6,
     tools: &[
         Tool {
             program: "cc",

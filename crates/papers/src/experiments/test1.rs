@@ -236,6 +236,7 @@ fn chapter(found: &Found) -> Chapter {
     }
     numbers.sort_unstable();
     numbers.dedup();
+    let fewest = numbers.first().copied();
     for n in numbers {
         let row = printed
             .as_ref()
@@ -265,9 +266,9 @@ fn chapter(found: &Found) -> Chapter {
         if live {
             cells.push(seconds("pvm_on_mosix"));
             for name in ["static", "deferred"] {
-                // Not with every number of programs.
                 cells.push(match get(name) {
-                    None => Cell::unprinted(),
+                    // With the fewest programs only.
+                    None if Some(&n) != fewest.as_ref() => Cell::unprinted(),
                     some => Cell::measured(some.map(|m| m.times(1.0 / scale)), 2),
                 });
             }
