@@ -26,8 +26,8 @@ DEMO = lame sox alsa-utils
 OTHERS = parallel
 # What starts programs on several nodes of a lab (`armento lab rsh`).
 LAUNCHERS = openmpi-bin mpich pvm
-# What compiles MPI programs, and a benchmark of others on the same link.
-MPI = libopenmpi-dev libmpich-dev netpipe-openmpi
+# What compiles programs for MPI and PVM, and a benchmark of others on the same link.
+MPI = libopenmpi-dev libmpich-dev pvm-dev netpipe-openmpi
 # What the conformance guests run, beside the small C programs.
 GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils findutils \
 	grep sed gawk bc file diffutils g++ redis-server redis-tools rsync lua5.4 tcl tmux nano \
@@ -36,7 +36,7 @@ GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils fi
 MACHINES = qemu-system-x86 qemu-utils mmdebstrap e2fsprogs openssh-client zstd
 # make test-all only: the big ones, and what suites need; a node with another kernel (its kernel, of
 # linux-image-cloud-amd64, is unpacked and not installed).
-GUESTS_ALL = postgresql nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev
+GUESTS_ALL = postgresql nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev erlang-base
 EMULATED = busybox-static cpio
 # … and large MPI programs with their libraries.
 MPI_ALL = lammps libopenblas0-serial libblas3

@@ -13,7 +13,8 @@
 //!
 //! What other crates use, and no more: [`Spec`] says what farm it shall be (nodes, speeds, cores, period, memory, [`Link`],
 //! second link, MTU, faults, shares, disks), [`Lab::up`] starts it, [`Lab::node`] and [`Node::command`] run programs in it,
-//! [`Lab::load`] loads a node, [`counters::of`] counts bytes, [`check::measure`] measures it. It ends with the value.
+//! [`Lab::load`] loads a node, [`counters::of`] counts bytes, [`check::measure`] measures it,
+//! [`pvm::start`] makes it a virtual machine of PVM, [`sources`] are built in it. It ends with the value.
 //!
 //! Start at [`Lab::up`], then `switch.rs`, `node.rs`, `root.rs`; `down.rs` is the way back.
 
@@ -38,8 +39,10 @@ mod node;
 pub mod play;
 mod probe;
 pub mod proxy;
+pub mod pvm;
 mod root;
 mod rsh;
+pub mod sources;
 mod spec;
 mod state;
 mod switch;

@@ -4,8 +4,8 @@ use crate::row::{Bar, Row, Samples, Table};
 use crate::run::{self, Limit};
 use crate::stage::{SOON, Stage};
 use anyhow::{Context, Result};
+use armento_lab::sources::{MAKEFILE, zstd};
 use armento_lab::{Lab, Link, Spec};
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 const NODES: usize = 4;
@@ -16,21 +16,6 @@ const BAR: Bar = Bar::AtMost(0.40);
 const BUILD: u64 = 600;
 /// Where it is built, in the first node alone.
 const PLACE: &str = "/opt/make";
-
-/// The library's own makefile builds everything three times, with options that depend on the machine.
-const MAKEFILE: &str = "\
-SRCS := $(wildcard lib/common/*.c lib/compress/*.c lib/decompress/*.c lib/dictBuilder/*.c lib/deprecated/*.c lib/legacy/*.c)
-OBJS := $(patsubst lib/%.c,obj/%.o,$(SRCS)) obj/huf.o
-CFLAGS := -O2 -Ilib -Ilib/common -Ilib/legacy -DZSTD_LEGACY_SUPPORT=1 -DZSTD_MULTITHREAD -DXXH_NAMESPACE=ZSTD_
-obj/libzstd.a: $(OBJS)
-\tar rcs $@ $^
-obj/%.o: lib/%.c
-\t@mkdir -p $(dir $@)
-\t$(CC) $(CFLAGS) -c -o $@ $<
-obj/huf.o: lib/decompress/huf_decompress_amd64.S
-\t@mkdir -p obj
-\t$(CC) $(CFLAGS) -c -o $@ $<
-";
 
 pub fn run(stage: &Stage, rows: &mut Table) -> Result<()> {
     let sources = zstd()?;
@@ -83,20 +68,4 @@ fn build(lab: &Lab, how: &str) -> Result<f64> {
         Limit::secs(BUILD),
     )?;
     Ok(begun.elapsed().as_secs_f64())
-}
-
-/// zstd's `lib`, as cargo has unpacked it to build this workspace.
-fn zstd() -> Result<PathBuf> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
-    let registry = home
-        .context("there is no home directory")?
-        .join("registry/src");
-    let each = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let crates = each(&registry).flat_map(|index| each(&index.path()));
-    let found = crates
-        .filter(|c| c.file_name().to_string_lossy().starts_with("zstd-sys-"))
-        .map(|c| c.path().join("zstd/lib"))
-        .find(|lib| lib.is_dir());
-    found.with_context(|| format!("no zstd-sys in {}: run `cargo fetch`", registry.display()))
 }

@@ -227,3 +227,179 @@ fn an_interrupted_experiment_is_resumed() {
     let sent = |i: usize| traffic[i]["sent"].as_u64().expect("bytes");
     assert!(traffic.len() == 2 && sent(0) > 100_000, "{traffic:?}");
 }
+
+/// Programs and headers of the experiments by PVM.
+fn lacks_pvm() -> Option<&'static str> {
+    let root = fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
+    let pvm =
+        ["/usr/lib/pvm3/lib/pvmd", "/usr/include/pvm3.h"].map(|file| Path::new(file).exists());
+    match (root, pvm) {
+        (false, _) => Some("root (namespaces, mounts, control groups)"),
+        (_, [true, true]) => None,
+        _ => Some("pvm and pvm-dev"),
+    }
+}
+
+/// Processes of this name outside the test's own pid namespace: those of labs.
+fn named(name: &str) -> Vec<(u32, PathBuf)> {
+    let own = fs::read_link("/proc/self/ns/pid").expect("a namespace");
+    let all = fs::read_dir("/proc").expect("/proc").flatten();
+    let one = |entry: fs::DirEntry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let is = fs::read_to_string(entry.path().join("comm")).ok()?;
+        let space = fs::read_link(entry.path().join("ns/pid")).ok()?;
+        (is.trim() == name && space != own).then_some((pid, space))
+    };
+    all.filter_map(one).collect()
+}
+
+/// The pid namespaces of the nodes of the labs that this process has raised.
+fn spaces(pid: u32) -> Vec<PathBuf> {
+    let out = Command::new(ARMENTO)
+        .args(["lab", "list", "--json"])
+        .output()
+        .expect("armento runs");
+    let doc: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let labs = doc["labs"].as_array().expect("labs").iter();
+    let mine = labs.filter(|l| {
+        l["name"]
+            .as_str()
+            .is_some_and(|n| n.ends_with(&format!("-{pid}")))
+    });
+    let nodes = mine.flat_map(|l| l["nodes"].as_array().into_iter().flatten());
+    nodes
+        .filter_map(|n| fs::read_link(format!("/proc/{}/ns/pid", n["pid"].as_u64()?)).ok())
+        .collect()
+}
+
+/// Five tasks on four nodes: PVM gives one node two of them. Killed by SIGKILL, the command leaves no pvmd.
+#[test]
+fn pvm_deals_out_jobs_and_leaves_nothing() {
+    if let Some(what) = lacks_pvm() {
+        println!("skipped: pvm_deals_out_jobs_and_leaves_nothing needs {what}");
+        return;
+    }
+    let data = Data::new("pvm");
+    let scenario = |seconds: f64| {
+        let file = data.0.join("five.toml");
+        let text = format!(
+            "about = 'five'\nseries = [5]\nlimit = 100.0\n[[nodes]]\ncount = 4\nspeed = 0.2\nmem = 128\n[[jobs]]\nseconds = {seconds:.1}\n"
+        );
+        fs::write(&file, text).expect("written");
+        file
+    };
+    let play = |file: &Path, policy: &str| {
+        let mut c = Command::new(ARMENTO);
+        c.args(["lab", "play", "--runs", "1", "--json", "--policy", policy]);
+        c.arg(file).stdin(Stdio::null());
+        c
+    };
+    let out = play(&scenario(2.0), "pvm,pvm-armento").output();
+    let out = out.expect("armento runs");
+    assert!(out.status.success(), "{}", said(&out));
+    let doc: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let rows = doc["rows"].as_array().expect("rows");
+    let policies: Vec<&str> = rows.iter().filter_map(|r| r["policy"].as_str()).collect();
+    assert_eq!(policies, ["pvm", "pvm-armento"], "{doc}");
+    for row in rows {
+        assert_eq!(row["lost"], 0, "{row}");
+        assert!(
+            row["makespan_s"].as_f64() > row["limit_s"].as_f64(),
+            "{row}"
+        );
+    }
+    // Dealt out once, and two on one node.
+    assert!(
+        rows[0]["moves"] == 0 && rows[0]["ratio"].as_f64() > Some(1.5),
+        "{doc}"
+    );
+
+    let child = play(&scenario(90.0), "pvm").stdout(Stdio::null()).spawn();
+    let mut running = Running(child.expect("armento runs"));
+    let began = Instant::now();
+    let mut nodes = Vec::new();
+    let of_lab = |nodes: &[PathBuf], name: &str| {
+        let all = named(name);
+        all.iter()
+            .filter(|(_, space)| nodes.contains(space))
+            .count()
+    };
+    while of_lab(&nodes, "pvm-task") == 0 {
+        assert!(began.elapsed() < LONG && running.0.try_wait().expect("a child").is_none());
+        nodes = spaces(running.0.id());
+        sleep(Duration::from_millis(50));
+    }
+    assert_eq!(of_lab(&nodes, "pvmd"), 4);
+    running.0.kill().expect("killed");
+    running.0.wait().expect("a child");
+    let began = Instant::now();
+    while of_lab(&nodes, "pvmd") + of_lab(&nodes, "pvm-task") > 0 {
+        assert!(began.elapsed() < LONG, "a pvmd is left behind");
+        sleep(Duration::from_millis(50));
+    }
+    let down = Command::new(ARMENTO)
+        .args(["lab", "down", "--name", &format!("play-{}", running.0.id())])
+        .output();
+    down.expect("armento runs");
+}
+
+/// Real messages on a hub, by sockets and by PVM: every cell of four processes, and the time that the medium takes at least.
+#[test]
+fn neighbours_exchange_messages_on_a_hub() {
+    if let Some(what) = lacks_pvm() {
+        println!("skipped: neighbours_exchange_messages_on_a_hub needs {what}");
+        return;
+    }
+    let data = Data::new("exchange");
+    let out = data.run(&["run", "exchange", "--nodes", "4", "--scale", "0.005"]);
+    let text = said(&out);
+    assert!(out.status.success(), "{text}");
+    let results = data.results("exchange").expect("results");
+    let samples = results["samples"].as_array().expect("samples");
+    assert_eq!(samples.len(), 3, "{text}");
+    let value = |name: &str| {
+        let all = samples.iter().filter_map(|s| s["values"][name].as_f64());
+        all.reduce(f64::max)
+            .unwrap_or_else(|| panic!("{name}: {text}"))
+    };
+    for way in ["mosix", "pvm", "chain_mosix", "chain_pvm"] {
+        for kb in [1.0, 16.0, 64.0, 256.0] {
+            let messages = if way.starts_with("chain") { 6.0 } else { 8.0 };
+            let seconds = value(&format!("exchange.{kb}.4.{way}"));
+            // 60 cycles at 10 Mbit/s; bytes that are under way while a process computes are not in its time.
+            let least = messages * kb * 1024.0 * 8.0 * 60.0 / 10e6 * 0.8;
+            assert!(seconds > least, "{way}, {kb} KB: {seconds}: {text}");
+        }
+    }
+    assert!(value("exchange.16.4.pipes") > 0.0);
+}
+
+/// The experiments that take a minute or need a package of its own.
+#[test]
+fn copies_compilations_and_erlang_are_re_run() {
+    if std::env::var_os("ARMENTO_LONG_TESTS").is_none() {
+        println!("skipped: takes minutes; `make test-all` runs it");
+        return;
+    }
+    if let Some(what) = lacks_pvm() {
+        println!("skipped: copies_compilations_and_erlang_are_re_run needs {what}");
+        return;
+    }
+    for (id, scale, program, package) in [
+        ("riello-table2", "0.001", "mpicc.openmpi", "libopenmpi-dev"),
+        ("riello-sizes", "0.0005", "mpicc.openmpi", "libopenmpi-dev"),
+        ("compile", "0.1", "make", "make"),
+        ("erlang", "0.1", "erl", "erlang-base"),
+        ("test3-lab", "0.01", "pvm", "pvm"),
+    ] {
+        if !Path::new("/usr/bin").join(program).exists() {
+            println!("skipped: {id} needs {package}");
+            continue;
+        }
+        let data = Data::new(id);
+        let out = data.run(&["run", id, "--scale", scale]);
+        assert!(out.status.success(), "{id}: {}", said(&out));
+        let results = data.results(id).expect("results");
+        assert_eq!(results["complete"], Value::Bool(true), "{id}");
+    }
+}

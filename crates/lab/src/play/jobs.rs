@@ -73,12 +73,17 @@ pub fn compile(dir: &Path) -> Result<Vec<u8>> {
 
 /// `root`: the node's root directory.
 pub fn install(program: &[u8], root: &Path) -> Result<()> {
-    let path = root.join(PATH.trim_start_matches('/'));
-    fs::write(&path, program).with_context(|| format!("{} not written", path.display()))?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    put(program, &root.join(PATH.trim_start_matches('/')))?;
     let copy = root.join(COPY_PATH.trim_start_matches('/'));
     let linked = std::os::unix::fs::symlink(PATH, &copy);
     linked.with_context(|| format!("{} not made", copy.display()))
+}
+
+/// Writes a program.
+pub fn put(program: &[u8], path: &Path) -> Result<()> {
+    fs::write(path, program).with_context(|| format!("{} not written", path.display()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+    Ok(())
 }
 
 /// The jobs of each home.

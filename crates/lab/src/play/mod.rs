@@ -4,6 +4,7 @@
 
 mod jobs;
 mod stage;
+mod tasks;
 mod timeline;
 mod way;
 
@@ -18,6 +19,7 @@ pub use way::Way;
 pub const HELP: &str = "Examples:
   armento lab play scenarios/four-equal.toml
   armento lab play scenarios/paper-equal.toml --scale 0.1 --jobs 17,25,47 --policy armento,mosix,static,parallel
+  armento lab play scenarios/paper-equal.toml --scale 0.1 --jobs 17 --runs 1 --policy pvm,pvm-armento
   armento lab play scenarios/four-equal.toml --nodes 1,2,3,4 --jobs 24 --policy armento
   armento lab play scenarios/four-mixed.toml --runs 5 --json
 
@@ -33,7 +35,7 @@ pub struct Args {
     /// Numbers of nodes, where all are equal [default: the scenario's]
     #[arg(long, value_delimiter = ',', value_name = "M")]
     nodes: Vec<usize>,
-    /// Policies: armento, mosix, static, none, parallel
+    /// Policies: armento, mosix, static, none, parallel, pvm, pvm-armento, pvm-mosix
     #[arg(
         long,
         value_delimiter = ',',

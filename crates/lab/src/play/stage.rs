@@ -1,8 +1,8 @@
 //! One scenario on one farm: started, run, taken down.
 
-use super::jobs;
 use super::timeline::Timeline;
 use super::way::Way;
+use super::{jobs, tasks};
 use crate::lab::Lab;
 use crate::spec::{Link, Spec};
 use crate::state::Dir;
@@ -49,9 +49,13 @@ impl Stage {
             lab: Lab::up(spec)?,
             way: way.clone(),
         };
-        let program = jobs::compile(&Dir::of(&stage.lab.plan().name)?.0)?;
+        let dir = Dir::of(&stage.lab.plan().name)?.0;
+        let program = jobs::compile(&dir)?;
         for node in 0..plan.nodes.len() {
             jobs::install(&program, &stage.lab.root(node + 1)?)?;
+        }
+        if let Way::Pvm(_) = way {
+            tasks::raise(&stage.lab, &dir, DIR)?;
         }
         if way.needs_farm() {
             sleep(SETTLE_TIME);
@@ -66,7 +70,11 @@ impl Stage {
 
     /// Runs the jobs of the plan, whose nodes are those of the stage.
     pub fn play(&self, plan: &Plan) -> Result<Played> {
-        let homes = jobs::by_home(plan);
+        let mut homes = jobs::by_home(plan);
+        if let Way::Pvm(_) = self.way {
+            // Each node is the home of the tasks that PVM places there; the first has the report.
+            homes = (0..plan.nodes.len()).map(|n| (n, Vec::new())).collect();
+        }
         for (home, jobs) in &homes {
             let inputs = jobs::inputs(plan, jobs, DIR);
             let clean = format!("rm -rf {DIR}; mkdir -p {DIR}{inputs}");
@@ -89,6 +97,7 @@ impl Stage {
         let epoch = jobs::now_s();
         let mut started: Vec<Child> = match self.way {
             Way::Parallel => self.parallel(plan)?.into(),
+            Way::Pvm(_) => vec![tasks::begin(&self.lab, plan, self.way.needs_farm(), DIR)?],
             _ => homes
                 .iter()
                 .map(|(home, jobs)| {
@@ -137,7 +146,8 @@ impl Stage {
     fn end_jobs(&self, started: &mut [Child]) -> Result<()> {
         for node in self.lab.nodes() {
             let mut c = node.command("pkill");
-            c.args(["-KILL", "-x", jobs::NAMES])
+            let names = format!("{}|{}", jobs::NAMES, tasks::NAMES);
+            c.args(["-KILL", "-x", &names])
                 .stdin(Stdio::null())
                 .status()?;
         }

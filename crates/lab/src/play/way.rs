@@ -1,4 +1,4 @@
-//! The scheduler of a run: a policy of Armento, or GNU parallel.
+//! The scheduler of a run: a policy of Armento, GNU parallel, PVM, or PVM with Armento below.
 
 use armento_client::api::default_dead_ms;
 use armento_scenario::{Plan, What};
@@ -14,7 +14,12 @@ pub enum Way {
     Policy(String),
     /// GNU parallel, a slot a core.
     Parallel,
+    /// PVM, and the policy of Armento that may move its tasks.
+    Pvm(Option<String>),
 }
+
+/// What a user may write.
+const CHOICES: &str = "use armento, mosix, static, none, parallel, pvm, pvm-armento or pvm-mosix";
 
 impl FromStr for Way {
     type Err = String;
@@ -22,8 +27,10 @@ impl FromStr for Way {
     fn from_str(text: &str) -> Result<Way, String> {
         match text {
             "parallel" => Ok(Way::Parallel),
+            "pvm" => Ok(Way::Pvm(None)),
+            "pvm-armento" | "pvm-mosix" => Ok(Way::Pvm(Some(text["pvm-".len()..].into()))),
             "armento" | "mosix" | "static" | "none" => Ok(Way::Policy(text.into())),
-            _ => Err("use armento, mosix, static, none or parallel".into()),
+            _ => Err(CHOICES.into()),
         }
     }
 }
@@ -33,19 +40,29 @@ impl fmt::Display for Way {
         match self {
             Way::Policy(name) => f.write_str(name),
             Way::Parallel => f.write_str("parallel"),
+            Way::Pvm(None) => f.write_str("pvm"),
+            Way::Pvm(Some(name)) => write!(f, "pvm-{name}"),
         }
     }
 }
 
 impl Way {
+    /// Armento's policy.
+    fn policy(&self) -> Option<&str> {
+        match self {
+            Way::Policy(name) | Way::Pvm(Some(name)) => Some(name),
+            Way::Parallel | Way::Pvm(None) => None,
+        }
+    }
+
     pub fn needs_farm(&self) -> bool {
-        *self != Way::Parallel
+        self.policy().is_some()
     }
 
     /// Settings of the nodes' daemons: the time limit without a home is longer than any link cut of the scenario, which
     /// would otherwise kill guests.
     pub fn config(&self, plan: &Plan) -> String {
-        let Way::Policy(name) = self else {
+        let Some(name) = self.policy() else {
             return String::new();
         };
         let cut_ms = plan.events.iter().filter_map(|e| match e.what {
@@ -77,5 +94,30 @@ mod tests {
         assert!(config(text, "mosix").contains("dead_ms = 30000"));
         assert!(config(&long, "mosix").contains("dead_ms = 55000"));
         assert_eq!(config(&long, "parallel"), "");
+        assert_eq!(config(&long, "pvm"), "");
+        assert!(config(text, "pvm-mosix").contains("policy = \"mosix\""));
+    }
+
+    #[test]
+    fn ways_are_read_as_they_are_shown() {
+        for text in [
+            "armento",
+            "static",
+            "parallel",
+            "pvm",
+            "pvm-armento",
+            "pvm-mosix",
+        ] {
+            let way: Way = text.parse().expect("a way");
+            assert_eq!(way.to_string(), text);
+            let farm = !["parallel", "pvm"].contains(&text);
+            assert_eq!(way.needs_farm(), farm, "{text}");
+        }
+        assert!(
+            "pvm-static"
+                .parse::<Way>()
+                .expect_err("no way")
+                .contains("pvm-armento")
+        );
     }
 }

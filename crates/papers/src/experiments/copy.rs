@@ -1,13 +1,14 @@
 //! One large file copied through the cluster's file system, on each network.
 
 use crate::chapter::{Bar, Cell, Chapter, Content, Plot, Table};
+use crate::copy::measure;
 use crate::encoders::Topology;
+use crate::hosts::Hosts;
 use crate::published::{LINK_BIT_S, table};
 use crate::runner::{Experiment, Found, Measured, On, Run, Setting, Tool, always, as_is, nothing};
-use anyhow::{Context, Result, anyhow, bail};
-use armento_lab::{CableFault, Lab, Node, Spec};
+use anyhow::{Result, anyhow};
+use armento_lab::{CableFault, Lab, Spec};
 use serde_json::{Value, json};
-use std::process::Stdio;
 
 /// PAPER(P, copy): 10 x 32,768 x 1,024 bytes.
 const BYTES: f64 = 335_544_320.0;
@@ -15,8 +16,6 @@ const BYTES: f64 = 335_544_320.0;
 const LOST_PERCENT: f64 = 20.0;
 /// To start and end a lab, seconds.
 const LAB_S: f64 = 6.0;
-/// The file on its node, and where it is copied to.
-const FILE: &str = "/var/tmp/prova";
 
 pub static EXPERIMENT: Experiment = Experiment {
     id: "copy",
@@ -84,7 +83,7 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
         ..Spec::default()
     })?;
     let bytes = (BYTES * setting.scale) as u64;
-    let copied = copy(&lab, bytes);
+    let copied = Hosts::of(&lab).and_then(|hosts| measure(&hosts, bytes));
     let lost = lab.lost();
     let traffic = lab.traffic();
     lab.down()?;
@@ -104,45 +103,6 @@ fn perform(run: &Run, setting: &Setting, _: &Value, _: u64) -> Result<Measured> 
     let whole = seconds / setting.scale;
     measured.values.set(format!("copy.{name}.s"), whole);
     Ok(measured)
-}
-
-/// Copies so many random bytes from n1 to n2 and compares them there. Seconds of the copy.
-fn copy(lab: &Lab, bytes: u64) -> Result<f64> {
-    let (n1, n2) = (lab.node(1), lab.node(2));
-    let there = format!("/mfs/n2{FILE}");
-    if shell(n1, "test -d /mfs/n2/var/tmp").is_err() {
-        bail!(
-            "MFS is not mounted in the lab\nhint: modprobe fuse; the file /dev/fuse has to be there"
-        );
-    }
-    let script = format!(
-        "head -c {bytes} /dev/urandom > {FILE} && begin=$(date +%s.%N) && cp {FILE} {there} && sync {there} && \
-         echo $begin $(date +%s.%N)"
-    );
-    let said = shell(n1, &script)?;
-    let times: Vec<f64> = said.split_whitespace().flat_map(str::parse).collect();
-    let &[begin, end] = times.as_slice() else {
-        bail!("the copy said {said:?} instead of two times");
-    };
-    let sum = format!("sha256sum < {FILE}");
-    if shell(n1, &sum)? != shell(n2, &sum)? {
-        bail!("the copy is not the file");
-    }
-    Ok(end - begin)
-}
-
-fn shell(node: &Node, script: &str) -> Result<String> {
-    let out = node
-        .command("sh")
-        .args(["-c", script])
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("{} runs no shell", node.name))?;
-    if !out.status.success() {
-        let why = String::from_utf8_lossy(&out.stderr);
-        bail!("{}: {script}: {}", node.name, why.trim());
-    }
-    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
 fn chapter(found: &Found) -> Chapter {

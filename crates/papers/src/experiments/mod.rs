@@ -3,9 +3,13 @@
 //! Each file says what is shown, what it needs, what is run, and which table it makes; `papers/relations.csv` has what
 //! should come of it. An experiment that cannot be run yet is absent. Start at [`ALL`].
 
+mod compile;
 mod conversions;
 mod copy;
 mod costs;
+mod deferred;
+mod erlang;
+mod exchange;
 mod farm;
 mod flops;
 mod fork;
@@ -21,8 +25,12 @@ mod play;
 mod power;
 mod ranks;
 mod riello;
+mod riello_mpi;
+mod riello_sizes;
 mod shared_files;
+mod storage;
 mod test1;
+mod test3;
 mod tests23;
 mod topology;
 mod transfer;
@@ -44,6 +52,8 @@ pub static ALL: &[&Experiment] = &[
     &fork::EXPERIMENT,
     &naples::EXPERIMENT,
     &test1::LIVE,
+    &test3::EXPERIMENT,
+    &exchange::EXPERIMENT,
     &riello::TABLE1,
     &integral::EXPERIMENT,
     &halo::EXPERIMENT,
@@ -54,6 +64,11 @@ pub static ALL: &[&Experiment] = &[
     &mpitest::EXPERIMENT,
     &shared_files::EXPERIMENT,
     &hpl::EXPERIMENT,
+    &riello_mpi::TABLE2,
+    &riello_sizes::EXPERIMENT,
+    &deferred::EXPERIMENT,
+    &compile::EXPERIMENT,
+    &erlang::EXPERIMENT,
     &farm::TEST1,
 ];
 

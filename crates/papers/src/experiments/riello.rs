@@ -25,9 +25,9 @@ pub static TABLE1: Experiment = Experiment {
     on: On::Lab,
     nodes: 4,
     nodes_range: 4..=4,
-    scale: SCALE,
+    scale: 0.003,
     scale_range: 0.001..=0.05,
-    minutes: 6.0,
+    minutes: 3.7,
     tools: &[
         Tool {
             program: "cc",

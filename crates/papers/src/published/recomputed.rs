@@ -513,3 +513,19 @@ fn errata_of_columns_recompute() {
         "{least} {most}"
     );
 }
+
+/// What remarks of experiments say of published values.
+#[test]
+fn remarks_recompute() {
+    let values = super::values();
+    let get = |name: &str| values.get(name).expect("published");
+    // The rate of a ring of four with 256 KB, Mbit/s.
+    let rate = 60.0 * 8.0 * 256.0 * 1024.0 * 8.0 / get("exchange.256.4.mosix") / 1e6;
+    assert!((rate - 6.8).abs() < 0.05, "{rate}");
+    // B-21: the longest of both over the longest of openMosix alone.
+    let longest =
+        |way: &str| get(&format!("riello.{way}.ii")).max(get(&format!("riello.{way}.iii")));
+    assert!((longest("both") / longest("openmosix") - 0.667).abs() < 0.0005);
+    // Tables 1 and 2: minutes a GB of a Pentium II without openMosix, halved here into computing and waiting.
+    assert_eq!(get("riello.none.ii") / 10.0, 20.0);
+}

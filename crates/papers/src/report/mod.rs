@@ -61,6 +61,7 @@ mod tests {
             ("test1.17.armento", 40.0),
             ("test1.17.mosix", 45.0),
             ("test1.17.pvm", 60.0),
+            ("test1.17.pvm_on_mosix", 44.0),
         ];
         let results = stored(e.id, &values);
         let here = Build {
@@ -68,7 +69,7 @@ mod tests {
             hash: "2".into(),
         };
         let shown = section(e, Some(&results), &Values::default(), &here);
-        assert_eq!(shown.counts(), [3, 1, 1]);
+        assert_eq!(shown.counts(), [4, 1, 1]);
         let all = [
             text(&shown),
             markdown(&[section(e, Some(&results), &Values::default(), &here)]),
