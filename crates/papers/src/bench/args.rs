@@ -19,7 +19,14 @@ const HPL_HELP: &str = "Examples:
   armento bench hpl --lab-nodes 2 --unknowns 2000
   armento bench hpl --hostfile hosts --unknowns 20000 --blas reference";
 
-/// The benchmarks of MPI.
+const EXCHANGE_HELP: &str = "Examples:
+  armento bench exchange --lab-nodes 4 --link hub10 --cycles 6
+  armento bench exchange --hostfile hosts --chain --kb 64";
+const COPY_HELP: &str = "Examples:
+  armento bench copy --lab-nodes 2 --mib 32
+  armento bench copy                        from a node of the running farm to the next";
+
+/// The benchmarks.
 #[derive(Debug, clap::Subcommand)]
 pub enum Cmd {
     /// Speed of the cluster and of each node: pi by 200 million points
@@ -40,6 +47,12 @@ pub enum Cmd {
     /// HPL: solves a system of equations; built at first use
     #[command(after_help = HPL_HELP)]
     Hpl(Hpl),
+    /// Messages between neighbours over TCP, in a ring or a chain; without MPI
+    #[command(after_help = EXCHANGE_HELP)]
+    Exchange(Exchange),
+    /// A file copied from the first node to the second through /mfs; without MPI
+    #[command(after_help = COPY_HELP)]
+    Copy(Copied),
 }
 
 /// Where it runs, and how it is shown.
@@ -150,6 +163,30 @@ pub struct Hpl {
     pub blas: Blas,
 }
 
+#[derive(Debug, clap::Args)]
+pub struct Exchange {
+    #[command(flatten)]
+    pub place: Place,
+    /// Cycles; in each a process sends a message to each neighbour, and gets one
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub cycles: u32,
+    /// Size of a message, KiB; may be given again
+    #[arg(long, value_name = "KIB", default_values_t = [1, 16, 64], value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub kb: Vec<u32>,
+    /// The last process is no neighbour of the first
+    #[arg(long)]
+    pub chain: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Copied {
+    #[command(flatten)]
+    pub place: Place,
+    /// Size of the file, MiB
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub mib: u64,
+}
+
 impl Cmd {
     /// Where it runs.
     pub fn place(&self) -> &Place {
@@ -160,6 +197,8 @@ impl Cmd {
             Cmd::Mpitest(a) => &a.place,
             Cmd::Nfstest(a) => &a.place,
             Cmd::Hpl(a) => &a.place,
+            Cmd::Exchange(a) => &a.place,
+            Cmd::Copy(a) => &a.place,
         }
     }
 
@@ -172,6 +211,8 @@ impl Cmd {
             Cmd::Mpitest(_) => "mpitest",
             Cmd::Nfstest(_) => "nfstest",
             Cmd::Hpl(_) => "hpl",
+            Cmd::Exchange(_) => "exchange",
+            Cmd::Copy(_) => "copy",
         }
     }
 }

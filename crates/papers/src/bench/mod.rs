@@ -5,6 +5,7 @@
 
 mod args;
 mod measure;
+mod plain;
 mod tables;
 
 use crate::report::plain;
@@ -27,22 +28,28 @@ pub fn run(cmd: Cmd, farm: impl FnOnce() -> Result<Vec<Host>>) -> Result<i32> {
             place.speed
         );
     }
-    let mpi = match place.mpich {
-        true => Kind::Mpich.find()?,
-        false => Kind::OpenMpi.find()?,
+    let mpi = match (&cmd, place.mpich) {
+        (Cmd::Exchange(_) | Cmd::Copy(_), _) => None,
+        (_, true) => Some(Kind::Mpich.find()?),
+        (_, false) => Some(Kind::OpenMpi.find()?),
     };
     let lab = place.lab_nodes.is_some();
     let stop = lab.then(|| runner::arm(format!("armento bench {}", cmd.name())));
     stop.transpose()?;
     let ground = ground(place, &cmd, farm)?;
     let np = place.np.unwrap_or_else(|| ground.count());
-    let done = Bench {
+    let by_mpi = |mpi| Bench {
         ground: &ground,
-        mpi: &mpi,
+        mpi,
         np,
         lab,
-    }
-    .run(&cmd);
+    };
+    let done = match (&cmd, &mpi) {
+        (Cmd::Exchange(asked), _) => plain::exchange(&ground, np, asked),
+        (Cmd::Copy(asked), _) => plain::copy(&ground, asked),
+        (_, Some(mpi)) => by_mpi(mpi).run(&cmd),
+        (_, None) => Err(anyhow!("MPI was not looked for")),
+    };
     let problem = ground.problem();
     let traffic = ground.traffic();
     ground.down()?;
@@ -53,7 +60,9 @@ pub fn run(cmd: Cmd, farm: impl FnOnce() -> Result<Vec<Host>>) -> Result<i32> {
     if place.json {
         doc["schema"] = "armento.bench/1".into();
         doc["bench"] = cmd.name().into();
-        doc["mpi"] = mpi.version().into();
+        if let Some(mpi) = mpi {
+            doc["mpi"] = mpi.version().into();
+        }
         doc["traffic"] = serde_json::to_value(traffic?)?;
         say!("{doc:#}");
     } else {
@@ -71,7 +80,8 @@ fn ground(place: &Place, cmd: &Cmd, farm: impl FnOnce() -> Result<Vec<Host>>) ->
             nodes,
             speeds: vec![place.speed],
             link: place.link,
-            farm: matches!(cmd, Cmd::Nfstest(a) if a.dir.as_ref().is_some_and(|d| d.starts_with("/mfs"))),
+            farm: matches!(cmd, Cmd::Copy(_))
+                || matches!(cmd, Cmd::Nfstest(a) if a.dir.as_ref().is_some_and(|d| d.starts_with("/mfs"))),
             ..Spec::default()
         });
     }

@@ -1,6 +1,7 @@
 //! Results as tables.
 
 use crate::chapter::{Cell, Table};
+use crate::exchange::{Seen, Shape};
 use armento_mpi::{Blas, Flops, Hpl, Mpitest, Nettest, Nfstest, Transfer};
 
 /// A measured value.
@@ -126,6 +127,30 @@ pub fn hpl(h: &Hpl, blas: Blas) -> Vec<Table> {
         Cell::label(blas.word()),
         value(h.s, 2),
         value(h.gflops, 3),
+    ]);
+    vec![t]
+}
+
+pub fn exchange(np: usize, shape: Shape, all: &[Seen]) -> Vec<Table> {
+    let title = format!("{np} processes in a {}", shape.word());
+    let mut t = Table::new(&title, &["KiB", "cycles", "messages s", "computing s"]);
+    for seen in all {
+        t.rows.push(vec![
+            Cell::label(seen.kb.to_string()),
+            Cell::label(seen.cycles.to_string()),
+            value(seen.talked_s, 3),
+            value(seen.computed_s, 3),
+        ]);
+    }
+    vec![t]
+}
+
+pub fn copy(bytes: u64, s: f64) -> Vec<Table> {
+    let mut t = Table::new("copy through /mfs", &["MiB", "s", "MB/s"]);
+    t.rows.push(vec![
+        Cell::label((bytes >> 20).to_string()),
+        value(s, 3),
+        value(bytes as f64 / s / 1e6, 2),
     ]);
     vec![t]
 }
