@@ -261,10 +261,11 @@ fn chapter(found: &Found) -> Chapter {
             "Four published values are above what TCP carries on such a medium, if all neighbours form a ring (E-33); an open chain \
              has two messages less in each cycle."
                 .into(),
-            "Q-16 fails where PVM/MOSIX does not rise with N. Here TCP fills the hub from four processes on (some 9 Mbit/s, column \
-             Mbit/s), while a pvmd waits for acknowledgements and leaves it idle until many of them send: PVM loses most with few \
-             processes, and the ratio falls. The paper's MOSIX reached 6.8 Mbit/s with four processes and 256 KB, and 10 with \
-             sixteen (E-33), on a medium with collisions, which this hub has not."
+            "Q-16 fails where PVM/MOSIX does not rise with N. Here TCP nearly fills the hub from four processes on (column Mbit/s; 9.1 is \
+             what it carries), and PVM leaves it half idle with few processes, presumably as a pvmd has few packets under way to a host \
+             that are not acknowledged: PVM loses most there, and the ratio falls. The paper's MOSIX reached 6.8 Mbit/s with four \
+             processes and 256 KB, and 10 with sixteen (E-33), on a medium with collisions, which this hub has not. With one or two \
+             cycles (`--scale` below 0.02), what processes wait for the last one to begin counts sixty times in the largest messages."
                 .into(),
             "Between processes of one home every byte goes to the home and on from there: twice over the medium.".into(),
         ],

@@ -24,9 +24,9 @@ impl Stop {
 /// Temporary folders of this process, `armento-WHAT-PID`: it ends without dropping what would remove them.
 fn remove_folders() {
     let end = format!("-{}", std::process::id());
-    let all = std::fs::read_dir(std::env::temp_dir())
-        .into_iter()
-        .flatten();
+    // Large ones, on a disk, are in /var/tmp.
+    let places = [std::env::temp_dir(), "/var/tmp".into()];
+    let all = places.iter().flat_map(std::fs::read_dir).flatten();
     for folder in all.flatten() {
         let name = folder.file_name().to_string_lossy().into_owned();
         if name.starts_with("armento-") && name.ends_with(&end) {
