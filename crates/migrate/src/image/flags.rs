@@ -257,6 +257,7 @@ mod tests {
             uncarried: None,
             watched: None,
             patched: Vec::new(),
+            unwritable: None,
             probed: false,
             names: Vec::new(),
         };
