@@ -128,9 +128,9 @@ impl Mount {
         self.end.stop.store(true, Relaxed);
         let reader = lock(&self.reader).take();
         if let Some(r) = reader {
-            while !r.is_finished() {
+            // No signal once it is over: one after the other would keep the thread from its last instructions.
+            while !r.is_finished() && !self.end.await_over(Duration::from_millis(10)) {
                 crate::sys::interrupt(self.end.tid.load(Relaxed));
-                self.end.await_over(Duration::from_millis(10));
             }
             let _ = r.join();
         }
