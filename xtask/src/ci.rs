@@ -79,7 +79,7 @@ const FAILURES_MAX: usize = 60;
 /// Time limits of tests and conformance, seconds, so that a hang does not use up the server's 35 minutes. A cold build
 /// with clippy takes 6 to 11 minutes on two cores, the tests five to nine, Debian machines four to six, conformance six to
 /// seven, the fault campaign half of one.
-const TESTS_S_MAX: u32 = 720;
+const TESTS_S_MAX: u32 = 900;
 const CONFORMANCE_S_MAX: u32 = 660;
 
 /// Seconds of fuzzing of all decoders together: two to three each on two cores, so that a new defect is found; and an
