@@ -2,7 +2,7 @@
 
 use crate::Cause;
 use crate::cost::need_kib;
-use crate::eligible::{bound_alone, suits};
+use crate::eligible::{belongs_home, bound_alone, suits};
 use crate::plan::{DEMAND_MIN, Plan, REMAINS_MS_MIN, WORTH_PERCENT, pays};
 use crate::view::Proc;
 use armento_gossip::Tick;
@@ -22,6 +22,7 @@ pub(crate) fn move_a_group(plan: &mut Plan, now: Tick) {
     for members in groups.values().filter(|_| !plan.is_full()) {
         let free = |p: &&Proc| {
             bound_alone(plan.view, plan.policy, p, flying.contains(&p.pid), now).is_none()
+                && !belongs_home(plan.view, plan.policy, p)
         };
         let place = &members[0].place;
         if !members.iter().all(|p| free(p) && p.place == *place) {

@@ -3,7 +3,7 @@
 use super::{GIB, NOW, name, node, proc, said, view};
 use armento_balance::{FileUse, Policy, Proc, View, decide};
 use armento_gossip::Tick;
-use armento_model::Stay;
+use armento_model::{Hint, Stay};
 
 /// Processes 7, 8, … of one group on n1.
 fn group(count: i32) -> Vec<Proc> {
@@ -44,6 +44,9 @@ fn a_group_stays_if_one_of_it_cannot_go() {
     let mut locked = group(3);
     locked[2].locked = true;
     assert_eq!(decided(&farm(locked)), "");
+    let mut works_with_files = group(3);
+    works_with_files[0].hint = Some(Hint::Io);
+    assert_eq!(decided(&farm(works_with_files)), "");
     let mut held = group(3);
     held[1].hold = Some((Stay::Busy, Tick(NOW.0 + 1000)));
     assert_eq!(decided(&farm(held)), "");

@@ -43,9 +43,14 @@ pub fn nodes_out_of_reach_exchange_programs_through_home(farm: &Farm) {
         let route = format!("ip route add unreachable {}/32", address(there));
         farm.sh(here, &route);
     }
-    farm.sh("n1", &format!("perl -e '{PROGRAM}' > /tmp/want"));
+    // It ends when it has been everywhere.
+    let program = format!("{PROGRAM} select undef, undef, undef, 0.05 until -e qq(/tmp/go);");
+    farm.sh(
+        "n1",
+        &format!("touch /tmp/go; perl -e '{program}' > /tmp/want; rm /tmp/go"),
+    );
     let run = format!(
-        "{USER} armento run --on n2 perl -e '{PROGRAM}' > /tmp/got 2>&1 < /dev/null & echo $!"
+        "{USER} armento run --on n2 perl -e '{program}' > /tmp/got 2>&1 < /dev/null & echo $!"
     );
     let pid = farm.sh("n1", &run);
     let pid = pid.trim();
@@ -55,6 +60,7 @@ pub fn nodes_out_of_reach_exchange_programs_through_home(farm: &Farm) {
         assert!(moved.status.success(), "{}", text(&moved.stderr));
         assert_eq!(places(farm, "perl"), [node]);
     }
+    farm.sh("n1", "touch /tmp/go");
     until("its end", || places(farm, "perl").is_empty());
     farm.sh("n1", "cmp /tmp/want /tmp/got");
     for (here, there) in [("n2", "n3"), ("n3", "n2")] {
@@ -65,10 +71,8 @@ pub fn nodes_out_of_reach_exchange_programs_through_home(farm: &Farm) {
 
 /// Two programs that stay on n1 and compute for as long as `busy` runs.
 fn beside_load(farm: &Farm, busy: impl FnOnce()) {
-    let spin =
-        "armento run --stay perl -e '1 while 1' > /dev/null 2>&1 < /dev/null & echo $!\n".repeat(2);
-    let spin = &spin;
-    let pids = farm.sh("n1", spin).replace('\n', " ");
+    let spin = "armento run --stay perl -e '1 while 1' > /dev/null 2>&1 < /dev/null & echo $!\n";
+    let pids = farm.sh("n1", &spin.repeat(2)).replace('\n', " ");
     let loads =
         || -> Value { serde_json::from_str(&farm.sh("n1", "armento nodes --json")).expect("JSON") };
     until("load on n1", || {
@@ -85,31 +89,32 @@ fn beside_load(farm: &Farm, busy: impl FnOnce()) {
 
 pub fn ranks_begin_where_their_launcher_put_them(farm: &Farm) {
     beside_load(farm, || {
-        for (how, words, stays) in [
-            ("", "sleep 7.1", false),
-            ("OMPI_COMM_WORLD_RANK=0", "sleep 7.2", true),
-            ("PMI_RANK=1", "sleep 7.3", true),
-            ("PMI_RANK=1", "sleep 7.4 --begin anywhere", false),
-            ("", "sleep 7.5 --begin here", true),
+        for (variable, option, command, stays) in [
+            ("", "", "sleep 20.1", false),
+            ("OMPI_COMM_WORLD_RANK=0", "", "sleep 20.2", true),
+            ("PMI_RANK=1", "", "sleep 20.3", true),
+            ("PMI_RANK=1", "--begin anywhere", "sleep 20.4", false),
+            ("", "--begin here", "sleep 20.5", true),
         ] {
-            let (command, option) = words.split_once(" --").map_or((words, ""), |(c, o)| (c, o));
-            let option = match option {
-                "" => String::new(),
-                o => format!("--{o}"),
-            };
-            farm.sh(
-                "n1",
-                &format!("{how} armento run {option} {command} > /dev/null 2>&1 < /dev/null &"),
-            );
-            until("its start", || places(farm, command).len() == 1);
-            let began = places(farm, command) == ["n1"];
-            assert_eq!(
-                began,
-                stays,
-                "{how} {words}: {}",
-                farm.sh("n1", "armento log; armento nodes")
+            let run =
+                format!("{variable} armento run {option} {command} > /dev/null 2>&1 < /dev/null &");
+            farm.sh("n1", &run);
+            until("its start", || {
+                let place = places(farm, command);
+                place.len() == 1 && (stays || place != ["n1"])
+            });
+        }
+        for command in ["sleep 20.2", "sleep 20.3", "sleep 20.5"] {
+            let place = places(farm, command);
+            let log = || farm.sh("n1", "armento log; armento nodes");
+            assert!(
+                place.iter().all(|p| p == "n1"),
+                "{command}: {place:?}: {}",
+                log()
             );
         }
+        // They may have ended by themselves.
+        farm.sh("n1", "pkill -x sleep || true");
     });
 }
 

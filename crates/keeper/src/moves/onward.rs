@@ -7,7 +7,7 @@ use super::outcome::MoveCost;
 use super::{home, out};
 use crate::deputy::HostLink;
 use crate::state::Keep;
-use armento_migrate::Result;
+use armento_migrate::{MigrateError, Result};
 use armento_model::{NodeName, Pid, Stay};
 use std::sync::Arc;
 
@@ -27,10 +27,18 @@ pub fn onward(
         }
     }
     let first = home::bring(keep, pid, from)?;
-    let then = out::out(keep, pid, node)?;
+    let then = out::out(keep, pid, node).map_err(at_home)?;
     Ok(MoveCost {
         pause: first.pause + then.pause,
         bytes: first.bytes + then.bytes,
         ..MoveCost::default()
     })
+}
+
+/// Half of the way is done: unlike after other failures it is not where it was.
+fn at_home(e: MigrateError) -> MigrateError {
+    match e {
+        MigrateError::Ended => MigrateError::Ended,
+        e => MigrateError::Stays(e.stay(), format!("{}; it is at home now", e.detail())),
+    }
 }

@@ -1,8 +1,9 @@
 //! Memory that processes share: kernel objects that belong to no file system on a disk.
 //!
 //! Some have no name: MAP_SHARED | MAP_ANONYMOUS, files of /dev/shm that are unlinked and that no process has open
-//! any more (glibc's semaphores after sem_unlink), and memfds of just-in-time compilers ([`foreign_memfd`]). Others persist without any mapping: System V segments and files in
-//! /dev/shm; they travel under extra checks (`keeper/src/sharing/named_shm.rs`).
+//! any more (glibc's semaphores after sem_unlink), and memfds of just-in-time compilers ([`foreign_memfd`]). Others
+//! persist without any mapping: System V segments and files in /dev/shm; they travel under extra checks
+//! (`keeper/src/sharing/named_shm.rs`).
 //!
 //! At home the deputies keep such mappings, so that the object exists as long as a process maps it. At a host a memfd
 //! represents it; from its name, which [`object_of`] parses, the next survey knows the object.
