@@ -74,10 +74,18 @@ pub const ROWS: &[Row] = &[
     row(
         "map-memfd",
         Mapping,
-        "a memfd that is mapped shared and writable",
+        "a memfd that is mapped shared and writable, and not executed",
         names![],
         stays("SharedMemory", "crates/migrate/src/image/objects.rs"),
-        &["sharing", "memfds"],
+        &["sharing", "memfds", "jit"],
+    ),
+    row(
+        "map-compiled",
+        Mapping,
+        "a memfd that is executed at one address and written at another, without a descriptor",
+        names![],
+        carried("crates/migrate/src/image/objects.rs"),
+        &["jit"],
     ),
     row(
         "map-device",
