@@ -8,6 +8,7 @@
 #   make bench      the measured bars (cargo xtask bench)
 #   make deb        target/debian/armento_VERSION_amd64.deb, with service, settings, manual pages
 #   make tarball    the same for other systems, one static program: target/armento-VERSION.tar.gz
+#   make manual    the manual as a book with search, in target/manual
 #   make clean-lab  remove every trace of laboratories, also of killed ones
 
 CARGO ?= cargo
@@ -41,7 +42,7 @@ EMULATED = busybox-static cpio
 # … and large MPI programs with their libraries.
 MPI_ALL = lammps libopenblas0-serial libblas3
 
-.PHONY: all build demo test test-all bench deb tarball pages clean-lab need-build need-demo need-test need-test-all
+.PHONY: all build demo test test-all bench deb tarball pages manual clean-lab need-build need-demo need-test need-test-all
 
 all: build
 
@@ -95,6 +96,14 @@ deb: pages
 
 tarball: pages
 	@scripts/tarball.sh $(BUILT)
+
+# The manual as a book with search, in target/manual.
+MDBOOK = 0.5.4
+
+manual: need-build
+	@$(BUILT)/tools/bin/mdbook --version 2>/dev/null | grep -qF $(MDBOOK) || \
+		$(CARGO) install mdbook --locked --version $(MDBOOK) --no-default-features --features search --root $(BUILT)/tools
+	$(BUILT)/tools/bin/mdbook build docs
 
 clean-lab:
 	$(CARGO) build --release --locked --bin armento

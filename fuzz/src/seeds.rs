@@ -520,6 +520,7 @@ fn control() -> Vec<Seed> {
         stay: false,
         storm: false,
         common: Some(Default::default()),
+        begins_here: true,
         hint: Some(Hint::Cpu),
     };
     let refusal = armento_client::api::Refusal {

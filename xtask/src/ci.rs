@@ -1,4 +1,5 @@
-//! The steps of continuous integration, in order: formatting, clippy, tidy, tests, fuzzing, conformance.
+//! The steps of continuous integration, in order: formatting, clippy, tidy, tests, Debian machines, conformance,
+//! the fault campaign; the long run adds fuzzing and test suites.
 //!
 //! Every step runs even when an earlier one failed, so that one run shows all failures. The output is short: failures,
 //! gaps and skipped tests; files below the build directory have the rest. The last line counts tests: `N passed, N
@@ -12,7 +13,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Modes of conformance, as `armento conform --mode` takes them.
 const MODES: &str = "native,home,away,storm,storm-call";
@@ -23,7 +24,6 @@ const JOBS: &str = "4";
 
 /// `Ok(true)` when every step passed.
 pub fn run(long: bool) -> Result<bool> {
-    let begun = Instant::now();
     let mut sum = Sum::default();
     let mut bad: Vec<&str> = Vec::new();
     let mut note = |name: &'static str, good: bool| {
@@ -43,10 +43,15 @@ pub fn run(long: bool) -> Result<bool> {
         "tests",
         step("tests", || tests(&mut sum, &usual_tests(long)))?,
     );
-    let done = debian_conformance_and_fuzz(&mut sum, long, begun)?;
-    note("debian", done.debian);
-    note("conformance", done.conformance);
-    note("fuzz", done.fuzz);
+    note("debian", step("debian", || tests(&mut sum, &debian(long)))?);
+    if long {
+        let fuzz = || fuzz::step(&mut sum.count, FUZZ_LONG_S);
+        note("fuzz", step("fuzz", fuzz)?);
+    }
+    for _ in 0..if long { 3 } else { 1 } {
+        let run = || conformance(&mut sum, &usual(long));
+        note("conformance", step("conformance", run)?);
+    }
     note("faults", step("faults", || faults(&mut sum, long))?);
     if long {
         note("suites", step("suites", || conformance(&mut sum, &SUITES))?);
@@ -82,13 +87,9 @@ const FAILURES_MAX: usize = 60;
 const TESTS_S_MAX: u32 = 900;
 const CONFORMANCE_S_MAX: u32 = 660;
 
-/// Seconds of fuzzing of all decoders together: two to three each on two cores, so that a new defect is found; and an
-/// hour, so that an old one is.
-const FUZZ_S: u32 = 15;
+/// Seconds of fuzzing of all decoders together, in `make test-all` only: a unit test of `fuzz` runs every input of the corpus,
+/// and building the instrumented decoders takes minutes of the server's 35.
 const FUZZ_LONG_S: u32 = 3600;
-/// The short one begins only if the steps before it took no longer than this: its build takes minutes from the Debian
-/// machines and conformance, which need 12, and the server gives 35 in all.
-const FUZZ_BEFORE: Duration = Duration::from_secs(18 * 60);
 
 /// `program` under timeout(1), which ends it and its children when the time is over. On a terminal it stays in the
 /// foreground, so that Ctrl-C reaches it.
@@ -112,62 +113,6 @@ const CLIPPY: &[&str] = &[
     "-D",
     "warnings",
 ];
-
-/// Whether they passed.
-struct Done {
-    debian: bool,
-    conformance: bool,
-    fuzz: bool,
-}
-
-/// Debian machines and conformance wait more than they compute: the short fuzzing, which is built first, uses the remaining
-/// processor time. The long one runs alone: it would continue for an hour after them anyway.
-fn debian_conformance_and_fuzz(sum: &mut Sum, long: bool, begun: Instant) -> Result<Done> {
-    let machines = |sum: &mut Sum| step("debian", || tests(sum, &debian(long)));
-    if long {
-        let debian = machines(sum)?;
-        let fuzz = step("fuzz", || {
-            fuzz::step(&mut sum.count, FUZZ_LONG_S, None, fuzz::Turn::Even)
-        })?;
-        let mut conformance = true;
-        for _ in 0..3 {
-            conformance &= step("conformance", || self::conformance(sum, &usual(long)))?;
-        }
-        return Ok(Done {
-            debian,
-            conformance,
-            fuzz,
-        });
-    }
-    let mut found = Count::default();
-    let done = std::thread::scope(|s| {
-        let fuzzed = s.spawn(|| {
-            if begun.elapsed() > FUZZ_BEFORE {
-                println!(
-                    "skipped: fuzzing: the steps before took more than {} minutes; `make test-all` fuzzes for an hour",
-                    FUZZ_BEFORE.as_secs() / 60
-                );
-                found.skipped += 1;
-                return Ok(true);
-            }
-            step("fuzz", || {
-                fuzz::step(&mut found, FUZZ_S, Some(1), fuzz::Turn::Last)
-            })
-        });
-        let debian = machines(sum);
-        let conformance = step("conformance", || self::conformance(sum, &usual(long)));
-        let fuzz = fuzzed
-            .join()
-            .unwrap_or_else(|p| std::panic::resume_unwind(p));
-        Ok::<_, anyhow::Error>(Done {
-            debian: debian?,
-            conformance: conformance?,
-            fuzz: fuzz?,
-        })
-    })?;
-    sum.count += found;
-    Ok(done)
-}
 
 /// Passes the arguments to the bench crate.
 pub fn bench(args: &[String]) -> Result<bool> {
@@ -314,6 +259,7 @@ fn tests(sum: &mut Sum, what: &Tests) -> Result<bool> {
     if what.long {
         c.env("ARMENTO_LONG_TESTS", "1");
     }
+    let begun = Instant::now();
     let mut child = c.spawn().context("cargo test did not start")?;
     let (mut tally, mut terse) = (Tally::default(), Terse::default());
     let mut panics = Panics::default();
@@ -321,7 +267,8 @@ fn tests(sum: &mut Sum, what: &Tests) -> Result<bool> {
     for line in BufReader::new(out).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
-        writeln!(log, "{line}")?;
+        // With the seconds since the step began: which tests take long.
+        writeln!(log, "{:6.1} {line}", begun.elapsed().as_secs_f64())?;
         if let Some(told) = terse.line(&line) {
             println!("{told}");
         }

@@ -20,27 +20,6 @@ const INPUT_S_MAX: u32 = 10;
 /// Each target is limited to some MiB; libFuzzer itself and its corpus take the rest.
 const RSS_MB_MAX: u32 = 1024;
 
-/// Its priority for processors beside other steps.
-#[derive(Clone, Copy)]
-pub enum Turn {
-    Even,
-    /// The processor time that others leave. nice(1).
-    Last,
-}
-
-impl Turn {
-    fn command(self, program: &Path) -> Command {
-        match self {
-            Turn::Even => Command::new(program),
-            Turn::Last => {
-                let mut c = Command::new("nice");
-                c.args(["-n", "19"]).arg(program);
-                c
-            }
-        }
-    }
-}
-
 /// `cargo xtask fuzz [--seconds N] [TARGET…]`.
 pub fn command(args: &[String]) -> Result<bool> {
     let (mut seconds, mut named) = (SECONDS, Vec::new());
@@ -60,14 +39,14 @@ pub fn command(args: &[String]) -> Result<bool> {
     }
     let chosen = if named.is_empty() { all } else { named };
     let mut sum = Count::default();
-    let good = run(&mut sum, &chosen, (seconds, None), Turn::Even)?;
+    let good = run(&mut sum, &chosen, seconds)?;
     println!("{sum}");
     Ok(good)
 }
 
-/// As a step of `ci`: every target; with `seed` the same inputs each time, as far as time allows.
-pub fn step(sum: &mut Count, seconds: u32, seed: Option<u32>, turn: Turn) -> Result<bool> {
-    run(sum, &targets()?, (seconds, seed), turn)
+/// As a step of `ci`: every target.
+pub fn step(sum: &mut Count, seconds: u32) -> Result<bool> {
+    run(sum, &targets()?, seconds)
 }
 
 /// Names of the targets: those of their files.
@@ -82,10 +61,8 @@ fn targets() -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Seconds in all, and the seed.
-type Length = (u32, Option<u32>);
-
-fn run(sum: &mut Count, targets: &[String], (seconds, seed): Length, turn: Turn) -> Result<bool> {
+/// `seconds` in all.
+fn run(sum: &mut Count, targets: &[String], seconds: u32) -> Result<bool> {
     // libFuzzer is C++ and comes as source.
     let there = |c: &str| ci::quiet(Command::new(c).arg("--version"));
     if !there("c++") && !there("g++") {
@@ -93,7 +70,7 @@ fn run(sum: &mut Count, targets: &[String], (seconds, seed): Length, turn: Turn)
         sum.skipped += 1;
         return Ok(true);
     }
-    if !build(turn)? {
+    if !build()? {
         sum.failed += 1;
         return Ok(false);
     }
@@ -107,7 +84,7 @@ fn run(sum: &mut Count, targets: &[String], (seconds, seed): Length, turn: Turn)
                 loop {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(name) = next else { return };
-                    let done = one(name, (each.max(1), seed), turn);
+                    let done = one(name, each.max(1));
                     found
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -130,10 +107,9 @@ fn run(sum: &mut Count, targets: &[String], (seconds, seed): Length, turn: Turn)
 }
 
 /// Builds the targets, with Armento's crates instrumented; takes half a minute where the rest is built.
-fn build(turn: Turn) -> Result<bool> {
+fn build() -> Result<bool> {
     let words = "build --release --locked --package armento-fuzz --features libfuzzer --bins";
-    let status = turn
-        .command(Path::new("cargo"))
+    let status = Command::new("cargo")
         .args(words.split(' '))
         .env("RUSTC_WORKSPACE_WRAPPER", root().join("fuzz/rustc.sh"))
         .env("CARGO_TERM_QUIET", "true")
@@ -145,20 +121,17 @@ fn build(turn: Turn) -> Result<bool> {
 }
 
 /// Runs one target; returns what failed and how to repeat it.
-fn one(name: &str, (seconds, seed): (usize, Option<u32>), turn: Turn) -> Result<Option<String>> {
+fn one(name: &str, seconds: usize) -> Result<Option<String>> {
     let kept = ci::target().join("fuzz");
     let found = kept.join(name);
     fs::create_dir_all(&found).with_context(|| format!("{} not made", found.display()))?;
     let program = ci::target().join(format!("release/fuzz-{name}"));
     let log = kept.join(format!("{name}.log"));
-    let mut c = turn.command(&program);
+    let mut c = Command::new(&program);
     c.arg(format!("-max_total_time={seconds}"))
         .arg(format!("-timeout={INPUT_S_MAX}"))
         .arg(format!("-rss_limit_mb={RSS_MB_MAX}"))
         .arg(format!("-artifact_prefix={}/{name}-", kept.display()));
-    if let Some(seed) = seed {
-        c.arg(format!("-seed={seed}"));
-    }
     let status = c
         .arg(&found)
         .arg(root().join("fuzz/corpus").join(name))

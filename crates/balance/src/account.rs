@@ -36,6 +36,11 @@ const KEEP_EIGHTHS: u64 = 5;
 /// further return: a process that now and then works on files does not go to and fro.
 const REMEMBER_MS: u64 = 10_000;
 const REMEMBER_MS_MAX: u64 = 600_000;
+/// Round trips that a process away makes for each read or write of a connection that it makes at home: it polls in between
+/// (poll(2), epoll_wait(2)), which the kernel does not count, and those to whom it talks wait for it, too. Measured with an
+/// exchange between four ranks of Open MPI: 10,000 reads and writes for each second of CPU time at home, 14.5 s lost for
+/// each such second away, with round trips of 0.25 ms.
+const WAITS_PER_MESSAGE: u64 = 6;
 /// Other nodes on whose files one process works; the first ones are kept.
 const HOLDERS_MAX: usize = 8;
 
@@ -50,9 +55,11 @@ pub struct Seen {
     pub threads: u32,
     /// Share of recent time in which it was runnable, percent.
     pub busy_percent: u8,
-    /// What it did with files of its home while it was away, so far …
+    /// What it did with files of its home while it was away, so far.
     pub calls: Counts,
-    /// … and with files of other nodes.
+    /// What it does at home that would wait for home if it were away, so far: calls on connections. `None`: nothing.
+    pub messages: Option<Counts>,
+    /// What it did with files of other nodes.
     pub others: Vec<(NodeName, Counts)>,
     /// Name of its program.
     pub name: String,
@@ -81,6 +88,7 @@ pub(crate) struct Account {
     /// Number of its threads that a sample of this node may have counted as runnable, while it is here.
     pub wanting: u64,
     calls: Counts,
+    messages: Counts,
     /// What it did with files of home, while it was away …
     home: Meter,
     /// … and with those of other nodes.
@@ -149,6 +157,7 @@ impl Account {
             proc,
             wanting,
             calls: seen.calls,
+            messages: seen.messages.unwrap_or_default(),
             home: Meter::default(),
             others: BTreeMap::new(),
             habit,
@@ -199,8 +208,13 @@ impl Account {
         let cpu_us = u64::try_from(cpu_us / u128::from(STANDARD_SPEED)).unwrap_or(u64::MAX);
         let is_away = self.proc.place != *home;
         let new = since(seen.calls, std::mem::replace(&mut self.calls, seen.calls));
+        let messages = seen.messages.unwrap_or(self.messages);
+        let sent = since(messages, std::mem::replace(&mut self.messages, messages));
         if is_away {
             self.home.add(new, cpu_us, past_ms);
+        } else if seen.messages.is_some() {
+            let waits = sent.waits.saturating_mul(WAITS_PER_MESSAGE);
+            self.home.add(Counts { waits, ..sent }, cpu_us, past_ms);
         } else if now.since(self.proc.arrived) > self.remember_ms {
             (self.home, self.habit) = (Meter::default(), Traffic::default());
         }

@@ -20,6 +20,7 @@ fn seen(pid: i32, place: &str) -> Seen {
         threads: 1,
         busy_percent: 100,
         calls: Default::default(),
+        messages: None,
         others: Vec::new(),
         name: String::new(),
         age_ms: 60_000,

@@ -21,6 +21,7 @@ fn seen(pid: i32, place: &str, cpu_ms: u64) -> Seen {
         threads: 1,
         busy_percent: 100,
         calls: Default::default(),
+        messages: None,
         others: Vec::new(),
         name: String::new(),
         age_ms: 10_000,

@@ -1,36 +1,41 @@
-//! `armento farm init`, `token`; `trust`, `reload` and `remove` are in `trust.rs`, the switches of a node in
-//! `switches.rs`.
+//! `armento farm init`; tokens are in `invite.rs`, `trust`, `reload` and `remove` in `trust.rs`, the switches of a node
+//! in `switches.rs`.
 
 use crate::out::{Failure, say};
-use crate::{choice, service, switches, trust};
-use armento_noded::{Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, new_token};
+use crate::{choice, discover, invite, service, switches, trust};
+use armento_noded::{Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init};
 use std::path::PathBuf;
-use std::time::Duration;
 
 const INIT_HELP: &str = "Examples:
   armento farm init
   armento farm init --address 10.0.0.1 --name n1
   armento farm init --listen 10.0.0.1:7117
   armento farm init --wire plain     calls and memory unprotected: isolated networks only";
-const TOKEN_HELP: &str = "Examples:
-  armento farm token
-  armento farm token --hours 1 --uses 1";
 
 #[derive(clap::Subcommand)]
 pub enum Cmd {
     /// Make a farm with this node as its first; prints the command with which others join
     #[command(after_help = INIT_HELP)]
     Init(Init),
-    /// Make another token with which nodes join
-    #[command(after_help = TOKEN_HELP)]
-    Token(Token),
+    /// Look for farms on the local network
+    #[command(after_help = discover::HELP)]
+    Discover(discover::Args),
+    /// Make a token with which nodes join; prints the command for them
+    #[command(alias = "token", after_help = invite::INVITE_HELP)]
+    Invite(invite::Invite),
+    /// Show the tokens: until when they are valid, and how many nodes they admit
+    #[command(after_help = invite::LIST_HELP)]
+    List(invite::List),
+    /// Make all tokens invalid, and give the farm a new secret
+    #[command(after_help = invite::ROTATE_HELP)]
+    Rotate(invite::Rotate),
     /// Show or change the nodes that this node trusts: where it sends processes, which guests it takes
     #[command(after_help = trust::HELP)]
     Trust(trust::Trust),
     /// Make the daemon read its configuration again
     #[command(after_help = trust::RELOAD_HELP)]
     Reload(trust::Reload),
-    /// Remove a node from the farm for good; its keys are no longer accepted
+    /// Remove a node from the farm for good, or make a token invalid
     #[command(after_help = trust::REMOVE_HELP)]
     Remove(trust::Remove),
     /// Show what is switched off on this node, and how many processes are away or here
@@ -81,19 +86,6 @@ pub struct Init {
     config: Option<PathBuf>,
 }
 
-#[derive(clap::Args)]
-pub struct Token {
-    /// Hours that the token is valid
-    #[arg(long, value_name = "H", default_value_t = TOKEN_TTL.as_secs() / 3600, value_parser = clap::value_parser!(u64).range(0..=8760))]
-    hours: u64,
-    /// Number of nodes that the token admits
-    #[arg(long, value_name = "N", default_value_t = TOKEN_USES)]
-    uses: u32,
-    /// Settings [default: /etc/armento/config.toml if it exists]
-    #[arg(long, value_name = "F")]
-    config: Option<PathBuf>,
-}
-
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum WireArg {
     Tls,
@@ -103,7 +95,10 @@ enum WireArg {
 pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
     match cmd {
         Cmd::Init(args) => make(args),
-        Cmd::Token(args) => token(&args),
+        Cmd::Discover(args) => discover::run(args),
+        Cmd::Invite(args) => invite::invite(&args),
+        Cmd::List(args) => invite::list(&args),
+        Cmd::Rotate(args) => invite::rotate(&args),
         Cmd::Trust(args) => trust::trust(args),
         Cmd::Reload(args) => trust::reload(&args),
         Cmd::Remove(args) => trust::remove(args),
@@ -149,18 +144,10 @@ fn make(args: Init) -> anyhow::Result<i32> {
     if let Some(token) = made.token {
         let join = format!("armento join {token} {}", made.addr);
         text += &format!(
-            "on each other node:   {join}\n\nThe token admits {TOKEN_USES} nodes within {} hours; `armento farm token` makes others.\n",
+            "on each other node:   {join}\n\nThe token admits {TOKEN_USES} nodes within {} hours; `armento farm invite` makes others.\n",
             TOKEN_TTL.as_secs() / 3600
         );
     }
     say(&text);
-    Ok(0)
-}
-
-fn token(args: &Token) -> anyhow::Result<i32> {
-    let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
-    let ttl = Duration::from_secs(args.hours * 3600);
-    let (token, addr) = new_token(&config, ttl, args.uses).map_err(Failure::from)?;
-    say(&format!("armento join {token} {addr}\n"));
     Ok(0)
 }

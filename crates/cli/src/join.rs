@@ -16,7 +16,7 @@ node admits this one it tries to reach it, TCP and UDP: a join that cannot work 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// The token that `armento farm init` or `armento farm token` printed
+    /// The token that `armento farm init` or `armento farm invite` printed
     token: String,
     /// A member that admits nodes: address or name, and port if that is not 7117
     #[arg(value_name = "A:P")]

@@ -121,6 +121,7 @@ pub mod tests {
                 sent: 3 << 20,
                 received: 1 << 20,
             },
+            messages: None,
             stay: None,
             detail: String::new(),
             partner: None,

@@ -1,10 +1,12 @@
 //! `armento farm trust`, `armento farm reload`, `armento farm remove`.
 
-use crate::out::{ask, say, say_json, unexpected_answer};
+use crate::out::{Failure, ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, TrustChange, TrustInfo};
 use armento_model::NodeName;
+use armento_noded::{Config, withdraw};
 use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub const HELP: &str = "Examples:
@@ -25,6 +27,7 @@ the daemon is started again.";
 pub const REMOVE_HELP: &str = "Examples:
   armento farm remove n3
   armento farm remove n3 --now    it cannot be trusted: do not wait for its processes
+  armento farm remove --token 1a2b3c4d    no node joins with it any more (`armento farm list`)
 
 Run it on a member that holds the farm's key. Tokens made so far are void. The name can join again.";
 
@@ -68,7 +71,14 @@ pub struct Reload {
 
 #[derive(clap::Args)]
 pub struct Remove {
-    node: NodeName,
+    #[arg(required_unless_present = "token")]
+    node: Option<NodeName>,
+    /// Make the token with this id invalid instead
+    #[arg(long, value_name = "ID", conflicts_with_all = ["node", "now"])]
+    token: Option<String>,
+    /// Settings, with --token [default: /etc/armento/config.toml if it exists]
+    #[arg(long, value_name = "F")]
+    config: Option<PathBuf>,
     /// Do not wait until its guests and ours have gone home
     #[arg(long)]
     now: bool,
@@ -144,8 +154,12 @@ fn render(info: &TrustInfo) -> String {
 }
 
 pub fn remove(args: Remove) -> anyhow::Result<i32> {
+    let Some(node) = args.node else {
+        let id = args.token.unwrap_or_default();
+        return remove_token(&id, args.config.as_deref(), args.json);
+    };
     let asked = Ask::Remove {
-        node: args.node,
+        node,
         now: args.now,
     };
     let Answer::Removed { node, lost, untold } = ask(asked, REMOVING)? else {
@@ -161,14 +175,36 @@ pub fn remove(args: Remove) -> anyhow::Result<i32> {
     if lost > 0 {
         text += &format!("{lost} processes were lost with it\n");
     }
-    if !untold.is_empty() {
-        let names: Vec<String> = untold.iter().map(NodeName::to_string).collect();
-        text += &format!(
-            "not reached; they are informed when they are back: {}\n",
-            names.join(", ")
-        );
-    }
+    text += &not_reached(&untold);
     say(&text);
+    Ok(0)
+}
+
+/// A line about members that did not answer; empty if all did.
+pub fn not_reached(untold: &[NodeName]) -> String {
+    if untold.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = untold.iter().map(NodeName::to_string).collect();
+    format!(
+        "not reached; they are informed when they are back: {}\n",
+        names.join(", ")
+    )
+}
+
+fn remove_token(id: &str, config: Option<&Path>, as_json: bool) -> anyhow::Result<i32> {
+    let config = Config::load(config).map_err(Failure::from)?;
+    if !withdraw(&config, id).map_err(Failure::from)? {
+        let failure = Failure {
+            message: format!("there is no token {id}; nothing was changed"),
+            hint: "`armento farm list` shows the tokens".into(),
+        };
+        return Err(failure.into());
+    }
+    match as_json {
+        true => say_json("armento.removed/1", json!({ "token": id })),
+        false => say(&format!("no node joins with the token {id} any more\n")),
+    }
     Ok(0)
 }
 

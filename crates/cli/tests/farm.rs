@@ -5,7 +5,7 @@ mod paper;
 mod play;
 mod top;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -134,6 +134,63 @@ fn until(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
+/// What `farm list` shows at `node`.
+fn tokens(node: &Node) -> Vec<Value> {
+    let doc: Value = serde_json::from_str(&node.ok(&["farm", "list", "--json"])).expect("JSON");
+    assert_eq!(doc["schema"], "armento.invitations/1");
+    doc["tokens"].as_array().expect("tokens").clone()
+}
+
+#[test]
+fn tokens_are_listed_removed_and_rotated() {
+    let (mut n1, n2) = (Node::new(), Node::new());
+    let join = n1.init("n1");
+    let [first, addr] = &join[..] else {
+        panic!("{join:?}")
+    };
+    let made = n1.ok(&["farm", "invite", "--hours", "1", "--uses", "1", "--json"]);
+    let made: Value = serde_json::from_str(&made).expect("JSON");
+    let (id, token) = (&made["id"], made["token"].as_str().expect("a token"));
+    assert_eq!(made["command"], format!("armento join {token} {addr}"));
+    let all = tokens(&n1);
+    assert_eq!(all.len(), 2, "{all:?}");
+    let second = all.iter().find(|t| t["id"] == *id).expect("listed");
+    assert_eq!(
+        (&second["state"], &second["uses_left"]),
+        (&json!("valid"), &json!(1))
+    );
+    let shown = n1.ok(&["farm", "list"]);
+    assert!(!shown.contains(token), "the secret is not shown");
+
+    let id = id.as_str().expect("an id");
+    n1.ok(&["farm", "remove", "--token", id]);
+    assert!(
+        n1.fails(&["farm", "remove", "--token", id])
+            .contains("there is no token")
+    );
+    assert_eq!(tokens(&n1).len(), 1);
+
+    n1.start();
+    let plan = n1.ok(&["farm", "rotate", "--dry-run"]);
+    assert!(plan.contains("would become invalid"), "{plan}");
+    assert_eq!(tokens(&n1).len(), 1, "--dry-run changes nothing");
+    n1.ok(&["farm", "rotate"]);
+    assert_eq!(tokens(&n1).len(), 0);
+    let listen = ["--listen", "127.0.0.1:0", "--same-machine", "--name", "n2"];
+    let words = |token: &str| -> Vec<String> {
+        let all = ["join", token, addr].into_iter().chain(listen);
+        all.map(str::to_owned).collect()
+    };
+    let old = words(first);
+    let old: Vec<&str> = old.iter().map(String::as_str).collect();
+    assert!(n2.fails(&old).contains("does not know this token"));
+    let new = n1.ok(&["farm", "invite"]);
+    let new = new.split_whitespace().nth(2).expect("a token");
+    let new = words(new);
+    let new: Vec<&str> = new.iter().map(String::as_str).collect();
+    assert!(n2.ok(&new).contains("n2"));
+}
+
 #[test]
 fn farm_is_made_joined_and_left_by_command() {
     let (mut n1, mut n2) = (Node::new(), Node::new());
@@ -235,7 +292,7 @@ fn tokens_expire() {
     let expired = made.split_whitespace().nth(2).expect("token").to_owned();
     let refused = n2.fails(&["join", &expired, &join[1], "--name", "n2"]);
     assert!(
-        refused.contains("expired") && refused.contains("farm token"),
+        refused.contains("expired") && refused.contains("farm invite"),
         "{refused}"
     );
     let wrong = format!("{}0", join[0]);

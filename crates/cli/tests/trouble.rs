@@ -4,6 +4,7 @@
 mod behind;
 mod blocked;
 mod demand;
+mod discover;
 mod escape;
 mod files;
 mod groups;
@@ -12,6 +13,7 @@ mod keepers;
 mod lab;
 mod leaks;
 mod looks;
+mod manual;
 mod mapping;
 mod news;
 mod peers;
@@ -325,6 +327,22 @@ fn leaving_node_returns_its_guests() {
         !farm.run("n1", "pgrep '^perl$'").status.success()
     });
     assert_eq!(farm.sh("n1", "cat /tmp/out"), native);
+}
+
+#[test]
+fn farms_are_found_on_the_local_network() {
+    let Some(farm) = Farm::up("found", None) else {
+        return;
+    };
+    discover::farms_are_found_where_they_are_announced(&farm);
+}
+
+#[test]
+fn commands_of_the_manual_succeed() {
+    let Some(farm) = Farm::up("manual", None) else {
+        return;
+    };
+    manual::printed_commands_succeed(&farm);
 }
 
 #[test]

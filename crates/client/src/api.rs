@@ -142,6 +142,8 @@ pub enum Ask {
         #[serde(default)]
         now: bool,
     },
+    /// Give the farm a new secret, and make all tokens invalid.
+    Rotate,
 
     // --- from a keeper; the session then carries its reports and orders ---
     /// First line of a keeper's session. The daemon checks the peer's uid.
@@ -261,6 +263,9 @@ pub struct KeeperHello {
     /// `--portable`: the processor features that its programs may use, if they were restricted.
     #[serde(default)]
     pub common: Option<CpuSet>,
+    /// `--begin here`: a launcher has chosen this node.
+    #[serde(default)]
+    pub begins_here: bool,
     /// `--cpu`, `--io`.
     #[serde(default)]
     pub hint: Option<Hint>,
@@ -340,6 +345,10 @@ pub enum Answer {
         node: NodeName,
         /// Processes that were lost with it: this farm's processes there, and its own elsewhere.
         lost: u64,
+        /// Members that receive it later, from the others.
+        untold: Vec<NodeName>,
+    },
+    Rotated {
         /// Members that receive it later, from the others.
         untold: Vec<NodeName>,
     },

@@ -1,6 +1,6 @@
 //! Processes as keepers, hosts and the commands see them, and where they may go.
 
-use armento_model::{FileCounts, FileRates, HomePid, NodeName, Pid, Stay, TreeId};
+use armento_model::{FileCounts, FileRates, HomePid, MessageCounts, NodeName, Pid, Stay, TreeId};
 use serde::{Deserialize, Serialize};
 
 /// Where to move a process.
@@ -48,6 +48,10 @@ pub struct ProcInfo {
     /// What it does with home's files a second while it is away; from its daemon.
     #[serde(default)]
     pub rates: FileRates,
+    /// What it wrote and read at home while it had connections over TCP: away, such calls wait for home. `None`: it had
+    /// none, or made few calls.
+    #[serde(default)]
+    pub messages: Option<MessageCounts>,
     /// Why the last move did not happen, or why it may not move.
     pub stay: Option<Stay>,
     /// … its cause: a file, a call, the other node's text. Empty if unknown.

@@ -138,7 +138,7 @@ pub fn runs_on(home: &Machine, node: &str) {
     );
 }
 
-/// The join command in the output of `farm init` and `farm token`.
+/// The join command in the output of `farm init` and `farm invite`.
 pub fn join_line(said: &str) -> String {
     let (_, rest) = said.split_once("armento join ").expect("a join line");
     let rest = rest.lines().next().expect("a line");

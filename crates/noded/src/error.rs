@@ -81,7 +81,7 @@ impl FarmError {
             FarmError::AlreadyJoined(_) => "`armento leave` first".into(),
             FarmError::Name(_) => "choose one with --name".into(),
             FarmError::Token(_) => {
-                "copy the whole line that `armento farm init` or `armento farm token` printed".into()
+                "copy the whole line that `armento farm init` or `armento farm invite` printed".into()
             }
             FarmError::Unreachable { hint, .. } => hint.clone(),
             FarmError::Written { .. } => {
@@ -95,7 +95,7 @@ impl FarmError {
                 "bring the network up, or say the address with --address; `--listen 127.0.0.1:7117` makes a farm of this machine alone".into()
             }
             FarmError::Foreign { .. } => {
-                "check the address; make a new token on that farm with `armento farm token`".into()
+                "check the address; make a new token on that farm with `armento farm invite`".into()
             }
             FarmError::Refused(r) => r.hint.clone(),
             FarmError::Locked { .. } => "stop it first, or choose another state directory".into(),

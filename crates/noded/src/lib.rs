@@ -9,6 +9,7 @@
 //! `daemon/` (what runs), `state/` (what is known), `policy/` (what is decided); `membership/` makes farms and joins them.
 
 mod address;
+mod announce;
 mod clock;
 mod config;
 mod control;
@@ -41,6 +42,6 @@ pub use config::{Config, Wire};
 pub use daemon::{Options, Running, is_waiting, run, run_service, start};
 pub use error::{Candidate, FarmError};
 pub use membership::{
-    Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, leave_without_daemon,
-    new_token, takes_the_key,
+    Enrolled, InitOptions, Invitation, JoinOptions, TOKEN_TTL, TOKEN_USES, init, invitations, join,
+    leave_without_daemon, new_token, takes_the_key, withdraw,
 };

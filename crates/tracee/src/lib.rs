@@ -11,6 +11,7 @@ pub mod cpu_demand;
 pub mod endless;
 pub mod inject;
 pub mod maps;
+pub mod messages;
 pub mod notify;
 pub mod owners;
 pub mod pages;

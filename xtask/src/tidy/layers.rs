@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["wire"],
     &["gossip"],
     &["balance"],
-    &["tracee", "sense", "link", "leases", "dfsa"],
+    &["tracee", "sense", "link", "leases", "dfsa", "discover"],
     &["client", "mfs"],
     &["migrate"],
     &["keeper", "host"],

@@ -199,12 +199,12 @@ fn no_move_away_from_files_costs_more_than_it_gains() {
 }
 
 /// A process of so many calls for each second of CPU time beside one that computes, on two nodes, followed for ten
-/// minutes as a daemon would: how often it moves, in turns and otherwise.
-fn moves_in_ten_minutes(waits: u64, home_only: u64) -> [usize; 2] {
+/// minutes as a daemon would: how often it moves, in turns and otherwise. `talks`: its calls are known at home already.
+fn moves_in_ten_minutes(waits: u64, home_only: u64, talks: bool) -> [usize; 2] {
     let policy = Policy::default();
     let mut ledger = Ledger::new(name("n1"));
     ledger.round_trips([(name("n2"), 300)].into());
-    let seen = |pid: i32, place: &NodeName, cpu_ms: u64, calls: u64, now: u64| Seen {
+    let seen = |pid: i32, place: &NodeName, cpu_ms: u64, calls: u64, at_home: u64, now: u64| Seen {
         pid,
         uid: 1000,
         place: place.clone(),
@@ -217,10 +217,15 @@ fn moves_in_ten_minutes(waits: u64, home_only: u64) -> [usize; 2] {
             waits: calls,
             ..Counts::default()
         },
+        messages: (talks && pid == 1).then_some(Counts {
+            waits: at_home,
+            ..Counts::default()
+        }),
         others: Vec::new(),
         name: format!("job{pid}"),
         age_ms: now,
-        locked: false,
+        // Its launcher put it here: the daemon does not move it until it is known.
+        locked: talks && now < 2_500,
         needs: None,
         hint: None,
     };
@@ -232,6 +237,7 @@ fn moves_in_ten_minutes(waits: u64, home_only: u64) -> [usize; 2] {
     };
     let mut places = [name("n1"), name("n1")];
     let (mut cpu_us, mut calls, mut count) = ([0; 2], [0; 2], [0; 2]);
+    let mut at_home = 0;
     for now in (0..600_000).step_by(100) {
         let at = |node: &str| places.iter().filter(|p| **p == name(node)).count() as u64;
         let sharing = [at("n1") + home_only, at("n2")];
@@ -241,13 +247,18 @@ fn moves_in_ten_minutes(waits: u64, home_only: u64) -> [usize; 2] {
             // 100 ms on its share of a core, less its waits.
             let got = 100_000 / sharing[here].max(1) * 1_000_000 / (1_000_000 + away_us);
             cpu_us[i] += got;
-            if here == 1 && i == 0 {
-                calls[i] += got * waits / 1_000_000;
+            match (here, i) {
+                (1, 0) => calls[i] += got * waits / 1_000_000,
+                (0, 0) => at_home += got * waits / 1_000_000,
+                _ => {}
             }
         }
         if now % 500 == 0 {
             let both: Vec<Seen> = (0..2)
-                .map(|i| seen(i as i32 + 1, &places[i], cpu_us[i] / 1000, calls[i], now))
+                .map(|i| {
+                    let used = cpu_us[i] / 1000;
+                    seen(i as i32 + 1, &places[i], used, calls[i], at_home, now)
+                })
                 .collect();
             ledger.observe(&both, Tick(now));
             ledger.sampled((at("n1") + home_only) as u32, Tick(now));
@@ -273,8 +284,20 @@ fn a_process_does_not_go_to_and_fro() {
     // At the limit, on both sides of it and far from it, with and without other work at home.
     for home_only in [0, 1, 3] {
         for waits in [0, 200, 500, 1000, 2000, 3000, 5000, 10_000, 100_000] {
-            let [_, others] = moves_in_ten_minutes(waits, home_only);
-            assert!(others <= 12, "{waits} {home_only}: {others} moves");
+            for talks in [false, true] {
+                let [_, others] = moves_in_ten_minutes(waits, home_only, talks);
+                assert!(others <= 12, "{waits} {home_only} {talks}: {others} moves");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_process_that_talks_does_not_leave_to_find_out() {
+    for home_only in [0, 1, 3] {
+        for waits in [20_000, 100_000] {
+            let moves = moves_in_ten_minutes(waits, home_only, true);
+            assert_eq!(moves, [0, 0], "{waits} {home_only}");
         }
     }
 }
@@ -322,6 +345,7 @@ fn what_was_seen_away_is_remembered_at_home_and_by_name() {
                 sent: now * 1000,
                 ..Counts::default()
             },
+            messages: None,
             others: Vec::new(),
             name: "cp".into(),
             age_ms: now,

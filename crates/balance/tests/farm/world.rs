@@ -252,6 +252,7 @@ impl Farm {
             threads: 1,
             busy_percent: 100,
             calls: Default::default(),
+            messages: None,
             others: Vec::new(),
             name: String::new(),
             age_ms: self.now - r.began,

@@ -117,7 +117,7 @@ pub fn unreachable_members(net: &Net, join: &str) {
 
 pub fn tokens(net: &Net) {
     let zeros = format!("{}::aa:bb", "0".repeat(64));
-    let made = net.sh("n1", "armento farm token --hours 0");
+    let made = net.sh("n1", "armento farm invite --hours 0");
     let expired = made.split_whitespace().nth(2).expect("token").to_owned();
     let unknown = format!("{}0", expired);
     for (token, words) in [
@@ -130,8 +130,11 @@ pub fn tokens(net: &Net) {
             format!("armento1K{zeros}"),
             &["another farm", "the secret was not sent"],
         ),
-        (expired, &["has expired", "armento farm token"]),
-        (unknown, &["does not know this token", "armento farm token"]),
+        (expired, &["has expired", "armento farm invite"]),
+        (
+            unknown,
+            &["does not know this token", "armento farm invite"],
+        ),
     ] {
         net.refuses("n2", &format!("armento join {token} n1"), words);
     }
@@ -241,10 +244,10 @@ pub fn then_it_works(net: &Net, join: &str) {
     net.fails(
         "n3",
         &format!("armento join {token} n1"),
-        &["as often as it may be", "farm token"],
+        &["as often as it may be", "farm invite"],
     );
     // Names and machine IDs that are taken: by a live node, and by a clone of a member.
-    let more = net.sh("n1", "armento farm token");
+    let more = net.sh("n1", "armento farm invite");
     let more = more.split_whitespace().nth(2).expect("token");
     net.fails(
         "n3",

@@ -148,7 +148,7 @@ impl Old<'_> {
     fn join(&self) {
         let kernel = self.sh("uname -r");
         assert!(kernel.starts_with("6.1."), "{kernel}");
-        let said = self.farm.sh("n1", "armento farm token");
+        let said = self.farm.sh("n1", "armento farm invite");
         let (_, join) = said.split_once("armento join ").expect("the join command");
         let join = join.lines().next().expect("a line");
         self.sh(&format!(

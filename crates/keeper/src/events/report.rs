@@ -42,6 +42,7 @@ pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
             bytes_received: p.common.bytes_received.load(Ordering::Relaxed),
             files: p.usage.files(),
             rates: FileRates::default(),
+            messages: p.usage.messages(),
             stay: p.stay_reason().map(|k| k.stay),
             detail: p
                 .stay_reason()

@@ -79,6 +79,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         stay: b.stay,
         storm: b.storm.is_some(),
         common: b.portable.as_ref().map(|p| p.common.clone()),
+        begins_here: b.begin == Begin::Here,
         hint: b.hint,
     };
     let (session, node) = match daemon::introduce(&hello) {
@@ -107,7 +108,6 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         root: program,
         pinned: b.on.clone(),
         stay: b.stay,
-        begins_here: b.begin == Begin::Here,
         spread: b.spread,
         storm: b.storm.is_some(),
         forward_files: b.forward_files,

@@ -67,7 +67,7 @@ pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
 
 fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
     let s = &keep.settings;
-    if pid == s.root && s.begins_here && !s.storm {
+    if pid == s.root && s.hello.begins_here && !s.storm {
         return s.pinned.clone();
     }
     if let Some(calls) = keep.storm_call.as_ref().filter(|_| !s.stay) {

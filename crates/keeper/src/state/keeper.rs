@@ -46,8 +46,6 @@ pub struct Settings {
     pub root: Pid,
     pub pinned: Option<NodeName>,
     pub stay: bool,
-    /// Its program begins at home; it may be moved later.
-    pub begins_here: bool,
     /// Forks and execs at home are followed.
     pub spread: bool,
     /// Moved about for a test: neither the daemon nor the user decides.

@@ -1,8 +1,9 @@
 //! What is known of one process for lists and for the line written at its end.
 
 use armento_client::api::Ran;
-use armento_model::{CpuTime, FileCounts, NodeName, Pid};
+use armento_model::{CpuTime, FileCounts, MessageCounts, NodeName, Pid};
 use armento_tracee::cpu_demand::Demand;
+use armento_tracee::messages::Messages;
 use armento_tracee::{cpu, status};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,6 +23,7 @@ pub struct UsageSummary {
     pub busy_percent: u8,
     home_ns: u64,
     demand: Demand,
+    messages: Messages,
     /// Nanoseconds of stays that are over, and of the stay under way, by node.
     done: BTreeMap<NodeName, u64>,
     now: Option<(NodeName, u64)>,
@@ -45,6 +47,7 @@ impl UsageSummary {
             busy_percent: 0,
             home_ns: 0,
             demand: Demand::default(),
+            messages: Messages::default(),
             done: BTreeMap::new(),
             now: None,
             files_done: FileCounts::default(),
@@ -60,6 +63,7 @@ impl UsageSummary {
         self.home_ns = self.home_ns.max(cpu::process_ns(self.pid));
         if !home && self.ppid != 0 {
             self.demand = Demand::default();
+            self.messages.skip();
             return;
         }
         let Ok(s) = status::read(self.pid) else {
@@ -68,8 +72,10 @@ impl UsageSummary {
         self.ppid = s.ppid;
         self.threads = s.threads;
         if !home {
+            self.messages.skip();
             return;
         }
+        self.messages.look(self.pid);
         self.rss_kib = s.rss_kib;
         let threads = status::threads(self.pid).unwrap_or_default();
         let share = self
@@ -100,6 +106,10 @@ impl UsageSummary {
     /// What its body has done with files since it came there.
     pub fn did_with_files(&mut self, files: FileCounts) {
         self.files_now = files;
+    }
+
+    pub fn messages(&self) -> Option<MessageCounts> {
+        self.messages.counts()
     }
 
     pub fn files(&self) -> FileCounts {

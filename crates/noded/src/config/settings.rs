@@ -19,6 +19,8 @@ const GUEST_PROCS: u64 = 8192;
 const GUEST_PROCS_MIN: u64 = 128;
 /// PAPER: Condor takes a workstation for idle after 15 minutes; here guests lose no work when they go.
 const OWNER_IDLE_MS: u64 = 60_000;
+/// Interfaces on which the farm may be announced.
+const INTERFACES_MAX: usize = 16;
 const DEFAULT_STATE: &str = "/var/lib/armento";
 
 /// How keepers and hosts speak. Daemons always speak TLS.
@@ -92,6 +94,8 @@ pub struct Config {
     pub dfsa: Vec<PathBuf>,
     /// … also those that show another node's writes only after a close and an open.
     pub dfsa_relaxed: Vec<PathBuf>,
+    /// Interfaces on which the farm is announced by multicast DNS; none if not given.
+    pub discover: Vec<String>,
 }
 
 impl Default for Config {
@@ -128,6 +132,7 @@ impl Default for Config {
             mfs_export: Vec::new(),
             dfsa: Vec::new(),
             dfsa_relaxed: Vec::new(),
+            discover: Vec::new(),
         }
     }
 }
@@ -189,6 +194,12 @@ impl Config {
         }
         if self.guest_procs_max < GUEST_PROCS_MIN {
             return Err(format!("guest_procs_max is {GUEST_PROCS_MIN} or more"));
+        }
+        if self.discover.len() > INTERFACES_MAX {
+            return Err(format!(
+                "discover names {} interfaces; {INTERFACES_MAX} at most",
+                self.discover.len()
+            ));
         }
         mfs::check(&self.mfs, &self.mfs_export)?;
         dfsa::check(&self.dfsa, &self.dfsa_relaxed)?;

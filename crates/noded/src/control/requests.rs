@@ -9,7 +9,7 @@ use super::processes::{everywhere, seen_by};
 use crate::dfsa;
 use crate::error::{FarmError, Result, refusal};
 use crate::lease_holder;
-use crate::membership::{leave_farm, remove_node};
+use crate::membership::{leave_farm, remove_node, rotate_secret};
 use crate::mfs;
 use crate::policy::{change_trust, reload, switch};
 use crate::state::{Asker, Node, may};
@@ -79,7 +79,11 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             };
             reload(node).map(Answer::Trust).map_err(failed)
         }
-        Ask::Ps { all: true } | Ask::Migrate { .. } | Ask::Leave | Ask::Remove { .. } => {
+        Ask::Ps { all: true }
+        | Ask::Migrate { .. }
+        | Ask::Leave
+        | Ask::Remove { .. }
+        | Ask::Rotate => {
             return None;
         }
         Ask::AllowKeeper { keeper } => allow_keeper(node, client.uid, client.peer(), *keeper),
@@ -155,6 +159,7 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             told.map(Answer::Dfsa).map_err(failed)
         }
         Ask::Remove { node, now } => remove_node(asker, node, now).await,
+        Ask::Rotate => rotate_secret(asker).await,
         _ => Err(refusal(
             "unknown-question",
             "this cannot be answered",

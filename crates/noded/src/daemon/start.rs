@@ -3,6 +3,7 @@
 //! Its end, however sudden, ends no host and no keeper: hosts lead sessions of their own, keepers are not its children.
 
 use crate::address;
+use crate::announce::announce;
 use crate::config::Config;
 use crate::control;
 use crate::dfsa;
@@ -201,6 +202,7 @@ async fn serve(parts: Parts, signals: bool) {
     tokio::spawn(order_moves_when_freed(node.clone()));
     tokio::spawn(renew(node.clone()));
     tokio::spawn(mfs::supervise(node.clone()));
+    tokio::spawn(announce(node.clone()));
     if signals {
         tokio::spawn(follow_signals(node.clone()));
     }

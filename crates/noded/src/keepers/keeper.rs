@@ -92,6 +92,10 @@ pub fn needs(hello: &KeeperHello, portable: bool) -> Option<CpuSet> {
 /// A process that runs for less than this share of its time, percent, while it has a child, waits for that.
 const WAITS_PERCENT: u8 = 5;
 
+/// A program that its launcher put here stays for so long: until the others of its kind have begun, and reports have shown
+/// how much it talks to them (every half second, means of two).
+const SETTLES_MS: u64 = 2_500;
+
 /// What the ledger is told of a process. `parent`: it has a child.
 pub fn seen(p: &ProcInfo, parent: bool, hello: &KeeperHello) -> Seen {
     Seen {
@@ -108,10 +112,16 @@ pub fn seen(p: &ProcInfo, parent: bool, hello: &KeeperHello) -> Seen {
             sent: p.bytes_sent.saturating_add(p.files.posted_bytes),
             received: p.bytes_received.saturating_add(p.files.read_bytes),
         },
+        messages: p.messages.map(|m| Counts {
+            waits: m.calls,
+            posts: 0,
+            sent: m.sent,
+            received: m.received,
+        }),
         others: Vec::new(),
         name: program_name(&p.command).to_owned(),
         age_ms: p.age_ms,
-        locked: p.locked,
+        locked: p.locked || hello.begins_here && p.age_ms < SETTLES_MS,
         waits: parent && p.busy_percent < WAITS_PERCENT,
         needs: needs(hello, p.portable),
         hint: hello.hint,

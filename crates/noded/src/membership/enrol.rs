@@ -1,7 +1,7 @@
-//! Making a farm and joining one: what `armento farm init`, `farm token` and `join` do.
+//! Making a farm and joining one: what `armento farm init`, `farm invite` and `join` do.
 
 use super::place::Place;
-use super::tokens;
+use super::tokens::{self, Invitation};
 use crate::clock::{APART_MAX_NS, Offset, measure, realtime_ns, span, unix_now};
 use crate::config::{Config, Wire};
 use crate::error::FarmError;
@@ -119,6 +119,22 @@ pub fn new_token(
     let token = Token::fresh(keys.ca_sha256().map_err(FarmError::Keys)?);
     tokens::add(&dir, &token, ttl, uses)?;
     Ok((token, farm.addr))
+}
+
+/// The tokens of the farm whose key this node holds.
+pub fn invitations(config: &Config) -> Result<Vec<Invitation>, FarmError> {
+    let dir = StateDir::new(config.state_dir());
+    dir.farm()?;
+    dir.farm_keys()?;
+    tokens::list(&dir)
+}
+
+/// Makes the token with this id invalid; `Ok(false)`: there is none.
+pub fn withdraw(config: &Config, id: &str) -> Result<bool, FarmError> {
+    let dir = StateDir::new(config.state_dir());
+    dir.farm()?;
+    dir.farm_keys()?;
+    tokens::withdraw(&dir, id)
 }
 
 /// Joins the farm of `options.token` through the member at `options.addr`. The secret is sent only

@@ -12,8 +12,12 @@ mod revoke;
 mod tokens;
 
 pub use admission::admit_node;
-pub use enrol::{Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, new_token};
+pub use enrol::{
+    Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, invitations, join, new_token,
+    withdraw,
+};
 pub use leave::{expel_order, leave_farm, leave_without_daemon, takes_the_key};
 pub use place::listen_refused;
-pub use remove::{remaining, remove_node};
+pub use remove::{remaining, remove_node, rotate_secret};
 pub use revoke::{apply_statement, ask_for_statement};
+pub use tokens::Invitation;

@@ -36,17 +36,7 @@ pub async fn remove_node(asker: &Asker, name: NodeName, now: bool) -> Result<Ans
         let who = "only root, or the daemon's own user, removes nodes";
         return Err(refusal("not-trusted", who, "use sudo"));
     }
-    let ca = node.state.farm_keys().map_err(|_| {
-        let what = format!(
-            "{} does not hold the farm's key; nothing was changed",
-            node.farm.node
-        );
-        refusal(
-            "no-farm-key",
-            what,
-            "run it where `armento farm init` was run",
-        )
-    })?;
+    let ca = farm_keys(node)?;
     if name == node.farm.node {
         let what = "a node does not remove itself; nothing was changed";
         return Err(refusal(
@@ -80,21 +70,13 @@ pub async fn remove_node(asker: &Asker, name: NodeName, now: bool) -> Result<Ans
     } else {
         drain(node, &ca, &name).await?
     };
-    let mut revocation = Revocation {
-        epoch: before.epoch + 1,
-        removed: before.removed.clone(),
-        secret: random_hex(32),
-        crl_pem: None,
-    };
-    revocation.removed.retain(|r| r.node != name);
-    revocation.removed.push(Removed {
+    let mut removed = before.removed.clone();
+    removed.retain(|r| r.node != name);
+    removed.push(Removed {
         node: name.clone(),
         serials,
     });
-    let numbers = revocation.removed.iter().flat_map(|r| &r.serials);
-    let numbers: Vec<Vec<u8>> = numbers.filter_map(|s| unhex(s)).collect();
-    revocation.crl_pem = Some(ca.removed(&numbers, revocation.epoch).map_err(unsigned)?);
-    let signed = sign(&ca, &Statement::Revoke(revocation))?;
+    let signed = revocation(&ca, before.epoch + 1, removed)?;
     // The removed node, too, while it still accepts our connection.
     let theirs = call(node, &name, PeerAsk::Said(signed.clone()), TELL);
     if let Err(e) = theirs.await {
@@ -108,6 +90,54 @@ pub async fn remove_node(asker: &Asker, name: NodeName, now: bool) -> Result<Ans
         lost: left,
         untold,
     })
+}
+
+/// Gives the farm a new secret, with which its datagrams are protected, and makes all tokens invalid. No node is removed.
+pub async fn rotate_secret(asker: &Asker) -> Result<Answer> {
+    let node = &asker.node;
+    if !may(asker.uid, sys::euid()) {
+        let who = "only root, or the daemon's own user, gives the farm another secret";
+        return Err(refusal("not-trusted", who, "use sudo"));
+    }
+    let ca = farm_keys(node)?;
+    let _turn = node.removing.try_lock().map_err(|_| {
+        let what = "a node is being removed just now; nothing was changed";
+        refusal("busy", what, "wait for it")
+    })?;
+    let before = node.revoked.list();
+    let signed = revocation(&ca, before.epoch + 1, before.removed.clone())?;
+    apply_statement(node, &signed)?;
+    tokens::void(&node.state).map_err(failed)?;
+    let untold = notify_members(node, &signed).await;
+    Ok(Answer::Rotated { untold })
+}
+
+fn farm_keys(node: &Node) -> Result<FarmKeys> {
+    node.state.farm_keys().map_err(|_| {
+        let what = format!(
+            "{} does not hold the farm's key; nothing was changed",
+            node.farm.node
+        );
+        refusal(
+            "no-farm-key",
+            what,
+            "run it where `armento farm init` was run",
+        )
+    })
+}
+
+/// A signed statement with these removed nodes, and a new secret.
+fn revocation(ca: &FarmKeys, epoch: u64, removed: Vec<Removed>) -> Result<Signed> {
+    let numbers = removed.iter().flat_map(|r| &r.serials);
+    let numbers: Vec<Vec<u8>> = numbers.filter_map(|s| unhex(s)).collect();
+    let crl_pem = Some(ca.removed(&numbers, epoch).map_err(unsigned)?);
+    let statement = Statement::Revoke(Revocation {
+        epoch,
+        removed,
+        secret: random_hex(32),
+        crl_pem,
+    });
+    sign(ca, &statement)
 }
 
 fn failed(e: FarmError) -> Refusal {

@@ -23,6 +23,19 @@ struct Kept {
     /// Seconds of Unix time.
     expires: u64,
     uses_left: u32,
+    /// Nodes that it admitted so far; not counted by earlier versions.
+    #[serde(default)]
+    used: u32,
+}
+
+/// A token as an administrator sees it: its secret is not kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Invitation {
+    pub id: String,
+    /// Seconds of Unix time; in the past: it admits no node.
+    pub expires: u64,
+    pub uses_left: u32,
+    pub used: u32,
 }
 
 /// Runs `change` on the tokens under their lock, and stores the result if it succeeded.
@@ -58,8 +71,30 @@ pub fn add(dir: &StateDir, token: &Token, ttl: Duration, uses: u32) -> Result<()
             secret_sha256: ca_hash(token.secret.as_bytes()),
             expires: now + ttl.as_secs(),
             uses_left: uses,
+            used: 0,
         });
         Ok(())
+    })
+}
+
+/// All tokens, also those that have expired within the last week.
+pub fn list(dir: &StateDir) -> Result<Vec<Invitation>, FarmError> {
+    let all: Vec<Kept> = dir.read_json("tokens.json")?.unwrap_or_default();
+    let shown = |t: Kept| Invitation {
+        id: t.id,
+        expires: t.expires,
+        uses_left: t.uses_left,
+        used: t.used,
+    };
+    Ok(all.into_iter().map(shown).collect())
+}
+
+/// Makes one token invalid; `Ok(false)`: there is none with this id.
+pub fn withdraw(dir: &StateDir, id: &str) -> Result<bool, FarmError> {
+    locked(dir, |tokens| {
+        let before = tokens.len();
+        tokens.retain(|t| t.id != id);
+        Ok(tokens.len() < before)
     })
 }
 
@@ -91,7 +126,9 @@ pub fn check(dir: &StateDir, id: &str, secret: &str) -> Result<(), Denied> {
 /// Uses a token once.
 pub fn spend(dir: &StateDir, id: &str, secret: &str) -> Result<(), Denied> {
     locked(dir, |tokens| {
-        find(tokens, id, secret)?.uses_left -= 1;
+        let token = find(tokens, id, secret)?;
+        token.uses_left -= 1;
+        token.used = token.used.saturating_add(1);
         Ok(())
     })
 }
@@ -102,7 +139,7 @@ fn find<'a>(tokens: &'a mut [Kept], id: &str, secret: &str) -> Result<&'a mut Ke
         Denied::No(refusal(
             code,
             message,
-            "make a new one there: `armento farm token`",
+            "make a new one there: `armento farm invite`",
         ))
     };
     let hash = ca_hash(secret.as_bytes());

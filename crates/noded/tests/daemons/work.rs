@@ -37,6 +37,7 @@ pub fn hello() -> KeeperHello {
         stay: false,
         storm: false,
         common: None,
+        begins_here: false,
         hint: None,
     }
 }
@@ -61,6 +62,7 @@ pub fn proc(place: &str) -> ProcInfo {
         bytes_received: 0,
         files: armento_model::FileCounts::default(),
         rates: armento_model::FileRates::default(),
+        messages: None,
         stay: None,
         detail: String::new(),
         partner: None,

@@ -152,8 +152,8 @@ fn chapter(found: &Found) -> Chapter {
         }],
         notes: vec![
             "Every cell of the first exchange is compared with the place that it comes from; the sum of all cells is the same after the last \
-             step as before the first. Under `armento run` the messages of a moved process go through its home, so that a \
-             program that does little else than exchange is slower by as much."
+             step as before the first. The messages of a process that is moved would go \
+             through its home; a program that does little else than exchange is therefore left where mpirun put it."
                 .into(),
         ],
     }

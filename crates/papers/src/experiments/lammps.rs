@@ -205,10 +205,10 @@ fn chapter(found: &Found) -> Chapter {
             content: Content::Bars(bars),
         }],
         notes: vec![
-            "The paper names molecular dynamics of more than a million atoms on Myrinet and prints no times. Processes that wait for \
-             messages poll, and so look busy to whoever moves them; a process that is moved away \
-             from mpirun's place sends every message through its home. That is what B-13 measures, and why it fails: programs that talk in every step are \
-             better pinned (`armento run --stay`)."
+            "The paper names molecular dynamics of more than a million atoms on Myrinet and prints no times. A process \
+             that is moved away from mpirun's place sends every message through its home, and one that waits for messages polls, and so looks busy. \
+             Armento counts what a process writes and reads over TCP while it is at home, and leaves those that talk in every step where mpirun \
+             put them: that is what B-13 measures."
                 .into(),
         ],
     }

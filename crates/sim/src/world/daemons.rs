@@ -101,6 +101,7 @@ impl World {
             threads: 1,
             busy_percent: p.copying.busy_percent,
             calls: p.copying.calls,
+            messages: None,
             others: Vec::new(),
             name: match p.job.copy {
                 Some(_) => "copy".into(),

@@ -70,6 +70,7 @@ pub fn proc(pid: i32, home: &str, place: &str) -> ProcInfo {
         bytes_received: 0,
         files: armento_model::FileCounts::default(),
         rates: armento_model::FileRates::default(),
+        messages: None,
         stay: None,
         detail: String::new(),
         partner: None,
