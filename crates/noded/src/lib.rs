@@ -35,6 +35,7 @@ mod state_dir;
 mod sys;
 mod systemd;
 mod version;
+mod web;
 mod work;
 
 pub use config::{Config, Wire};

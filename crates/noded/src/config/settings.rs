@@ -4,6 +4,7 @@ use super::dfsa;
 use super::guest_users::{self, GuestUsers, WEIGHT_MAX, WEIGHT_MIN};
 use super::mfs::{self, Mfs, MfsExport};
 use super::rules::Rules;
+use super::web::Web;
 use crate::error::FarmError;
 use armento_balance::Policy;
 use armento_client::api::{default_dead_ms, default_freeze_ms};
@@ -92,6 +93,8 @@ pub struct Config {
     pub dfsa: Vec<PathBuf>,
     /// … also those that show another node's writes only after a close and an open.
     pub dfsa_relaxed: Vec<PathBuf>,
+    /// The dashboard.
+    pub web: Web,
 }
 
 impl Default for Config {
@@ -128,6 +131,7 @@ impl Default for Config {
             mfs_export: Vec::new(),
             dfsa: Vec::new(),
             dfsa_relaxed: Vec::new(),
+            web: Web::default(),
         }
     }
 }
@@ -190,6 +194,7 @@ impl Config {
         if self.guest_procs_max < GUEST_PROCS_MIN {
             return Err(format!("guest_procs_max is {GUEST_PROCS_MIN} or more"));
         }
+        self.web.check()?;
         mfs::check(&self.mfs, &self.mfs_export)?;
         dfsa::check(&self.dfsa, &self.dfsa_relaxed)?;
         guest_users::check(&self.guest_users)
