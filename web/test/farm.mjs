@@ -72,7 +72,7 @@ async function accessible(page, where) {
   check(`axe finds nothing serious on ${where}: ${told.join('; ')}`, !bad.length);
 }
 const tile = (page, node) => page.locator(`article[data-node="${node}"]`);
-const chip = (page, k, node) => (node ? tile(page, node) : page).locator(`button[data-proc="${k}"]`);
+const chip = (page, k, node) => (node ? tile(page, node) : page).locator(`li:not([inert]) button[data-proc="${k}"]`);
 const token = async (more = '') => JSON.parse(await sh('n1', `armento web --json ${more}`)).open;
 async function start(node, name, command) {
   await sh(node, `(sh -c 'echo $$ > /tmp/${name}; exec armento run --stay ${command}' >/dev/null 2>&1 &) ; i=0; until armento ps --json | grep -q "\\"pid\\": $(cat /tmp/${name} 2>/dev/null || echo none)[,]"; do i=$((i+1)); [ $i -lt 300 ] || exit 1; sleep 0.1; done`);

@@ -114,6 +114,16 @@ fn nobody_acts_for_another_user() {
     }
 }
 
+#[test]
+fn silent_connections_do_not_shut_pages_out() {
+    if !lab::long() {
+        return;
+    }
+    if let Some(farm) = Farm::up("webfull", None) {
+        hosts::silent_connections_are_closed(&farm);
+    }
+}
+
 /// Runs `web/test/farm.mjs` on n1, and does what it asks for; returns what it has proved.
 fn drive(farm: &Farm) -> Vec<Value> {
     let script = pages()

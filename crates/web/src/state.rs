@@ -138,7 +138,12 @@ impl State {
     fn node(&self, n: &NodeInfo, now_ms: u64) -> (String, Fields) {
         let k = n.name.to_string();
         let before = self.nodes.get(&k).and_then(|f| f.get("seen_ms")?.as_u64());
-        let seen = steady(before, now_ms.saturating_sub(n.age_ms), SEEN_SLACK_MS);
+        let time = now_ms.saturating_sub(n.age_ms);
+        let seen = match before {
+            // The vector has forgotten it.
+            Some(before) if n.state == "down" => before,
+            before => steady(before, time, SEEN_SLACK_MS),
+        };
         let fields = json!({
             "state": n.standing(), "load": (n.load * 100.0).round() / 100.0, "speed": n.speed, "cores": n.cores,
             "mem_kib": n.mem_total_kib, "free_kib": n.mem_free_kib, "guests": n.guests, "frozen": n.frozen,

@@ -186,3 +186,16 @@ pub fn addresses_beyond_loopback_have_tls(farm: &Farm) {
     });
     farm.daemon("n3");
 }
+
+/// More connections than are served, of which none asks anything: they are closed after a while, and pages come in again.
+pub fn silent_connections_are_closed(farm: &Farm) {
+    farm.sh("n1", &format!("cat > /tmp/http.pl <<'END'\n{HTTP}\nEND"));
+    farm.sh("n1", "armento web");
+    let script = r#"perl -MIO::Socket::INET -e 'my @s = map { IO::Socket::INET->new("127.0.0.1:7118") } 1..400; open F, ">", "/tmp/open"; close F; sleep 1000' >/dev/null 2>&1 &"#;
+    farm.sh("n1", script);
+    until("they are connected", || {
+        farm.run("n1", "test -e /tmp/open").status.success()
+    });
+    let asks = "perl /tmp/http.pl GET / '' '' | grep -q '200 OK'";
+    until("a page is served", || farm.run("n1", asks).status.success());
+}
