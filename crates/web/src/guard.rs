@@ -21,14 +21,16 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// `names` besides `localhost` and IP addresses. Cookies are shared by all ports of a machine, hence `port`.
+    /// `names` besides `localhost` and IP addresses. Browsers share cookies between all ports of a machine, hence `port`, and
+    /// several nodes are reached as `localhost` by tunnels, hence the first name.
     pub fn new(names: &[String], tls: bool, port: u16) -> Guard {
         let mut names: Vec<String> = names.iter().map(|n| n.to_lowercase()).collect();
+        let own = names.first().map(|n| format!("-{n}"));
         names.push("localhost".into());
         Guard {
             names,
             tls,
-            cookie: format!("armento-{port}"),
+            cookie: format!("armento-{port}{}", own.unwrap_or_default()),
         }
     }
 

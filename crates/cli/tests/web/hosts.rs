@@ -86,7 +86,7 @@ pub fn users_are_kept_apart(farm: &Farm) {
             .success()
     );
     let anns = sign_in(farm, &token(farm, &ann, "")).expect("signed in");
-    let server = farm.sh("n1", "ps -o uid=,args= -C armento | grep '[w]eb-server'");
+    let server = farm.sh("n1", "ps -e -o uid=,args= | grep '[w]eb-server'");
     assert_eq!(server.split_whitespace().next(), Some("65534"), "{server}");
 
     // Tokens: wrong, used, good for two.

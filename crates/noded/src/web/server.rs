@@ -32,6 +32,8 @@ const AGAIN: Duration = Duration::from_secs(2);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 /// From fork to its answer, on a loaded machine.
 const START: Duration = Duration::from_secs(10);
+/// It goes on for a moment when nobody is signed in any more, so that open pages learn why they are signed out.
+const LINGER: Duration = Duration::from_secs(5);
 /// The user that owns nothing (Debian: `nobody`, `nogroup`).
 const NOBODY: u32 = 65_534;
 
@@ -56,6 +58,8 @@ struct Tries {
     next: Option<Instant>,
     pause: Duration,
     since: Option<Instant>,
+    /// Since when nobody can be signed in.
+    unneeded: Option<Instant>,
 }
 
 /// Runs as long as the daemon does.
@@ -92,7 +96,14 @@ pub async fn supervise(node: Arc<Node>) {
 fn settle(node: &Arc<Node>, tries: &mut Tries) {
     let web = &node.config.web;
     let needed = web.always() || node.web.is_needed();
-    let Some(addr) = web.addr().filter(|_| needed) else {
+    if needed {
+        tries.unneeded = None;
+    }
+    let lingers = !needed && tries.server.is_some() && {
+        let since = *tries.unneeded.get_or_insert_with(Instant::now);
+        since.elapsed() < LINGER
+    };
+    let Some(addr) = web.addr().filter(|_| needed || lingers) else {
         tries.server = None;
         tries.next = None;
         node.web.serves(Served::Off);
