@@ -33,6 +33,8 @@ mod switches;
 mod sys;
 mod top;
 mod trust;
+mod web;
+mod web_server;
 mod why;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -94,6 +96,8 @@ enum Verb {
     Dfsa(dfsa::Args),
     /// Show the farm on one screen: nodes, processes, moves as they happen
     Top(top::Args),
+    /// Open the farm in a browser
+    Web(web::Args),
     /// Move a running process
     Migrate(migrate::Args),
     /// Bring a process home and keep it there, for a debugger
@@ -138,6 +142,7 @@ fn main() -> ExitCode {
         Some("host") => return code(armento_host::main()),
         Some(mfs::SERVE) => return code(mfs::serve_main()),
         Some(mfs::MOUNT) => return code(mfs::mount_main(std::env::args_os().nth(2).as_deref())),
+        Some(web_server::VERB) => return code(web_server::main()),
         Some(lease_holder::VERB) => return code(lease_holder::main()),
         Some(armento_lab::INIT) => armento_lab::init_main(),
         _ => {}
@@ -181,6 +186,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Mfs(cmd) => mfs::run(&cmd),
         Verb::Dfsa(args) => dfsa::run(&args),
         Verb::Top(args) => top::run(&args),
+        Verb::Web(args) => web::run(&args),
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Hold(args) => hold::run(&args),
         Verb::Why(args) => why::run(&args),

@@ -18,6 +18,10 @@ pub use crate::mfs::{
 };
 pub use crate::orders::{Order, Ran, Report};
 pub use crate::processes::{Dest, GuestInfo, ProcInfo};
+pub use crate::web::{
+    Action, COMMAND_MAX, ProcRow, ROWS_MAX, WEB_PORT, WebKeys, WebSession, WebStart, WebTicket,
+    WebUp,
+};
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
 use armento_model::{Hint, NodeName, Pid, Stay, Tid, TreeId};
 use serde::{Deserialize, Serialize};
@@ -236,9 +240,64 @@ pub enum Ask {
     /// The shared mounts of this node.
     Dfsa,
 
+    // --- the dashboard (`web.rs`) ---
+    /// A token with which the asking user signs in at this node's dashboard, whose server is started if it does not run.
+    WebToken {
+        /// How often it can be used.
+        uses: u32,
+        /// How long a browser stays signed in, seconds.
+        session_s: u64,
+        #[serde(default)]
+        dry_run: bool,
+    },
+    /// The asking user's tokens become invalid, and its browsers are signed out.
+    WebEnd {
+        #[serde(default)]
+        dry_run: bool,
+    },
+    /// Uses `token` once; whoever has it is signed in.
+    WebSignIn {
+        token: String,
+    },
+    /// The browser with this secret is signed out.
+    WebSignOut {
+        secret: String,
+    },
+    /// From now on this session asks as the user of the browser with this secret, and only what [`Ask::is_for_pages`]
+    /// allows.
+    Act {
+        secret: String,
+    },
+    /// All processes of the farm that the user sees, as rows; the least busy are left out if there are too many.
+    Rows,
+    /// Something that a user does with a process, whichever node is its home.
+    Do {
+        home: NodeName,
+        action: Action,
+    },
+
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
     ToCome,
+}
+
+impl Ask {
+    /// Whether a session that acts for a browser may ask it: what shows the farm, and [`Ask::Do`]. Nothing that changes a
+    /// node's settings, and nothing of keepers, hosts and mounts.
+    pub fn is_for_pages(&self) -> bool {
+        matches!(
+            self,
+            Ask::Nodes
+                | Ask::Ps { .. }
+                | Ask::Why { .. }
+                | Ask::Log { .. }
+                | Ask::Status
+                | Ask::WebSignOut { .. }
+                | Ask::Act { .. }
+                | Ask::Rows
+                | Ask::Do { .. }
+        )
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -369,6 +428,19 @@ pub enum Answer {
         socket: std::path::PathBuf,
     },
     Dfsa(DfsaInfo),
+    WebTicket(WebTicket),
+    WebSession(WebSession),
+    /// Tokens and browser sessions that ended.
+    WebEnded {
+        count: u64,
+    },
+    Rows {
+        rows: Vec<ProcRow>,
+        /// Processes that are not among them, since there are too many.
+        left_out: u64,
+        /// Members that did not answer; processes of these homes are missing.
+        silent: Vec<NodeName>,
+    },
 }
 
 /// The changes of `armento farm trust`; a setting that is `None` stays.

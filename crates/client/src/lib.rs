@@ -16,6 +16,7 @@ mod processes;
 mod session;
 mod sys;
 pub mod version;
+mod web;
 mod words;
 
 pub use again::Again;

@@ -93,6 +93,7 @@ pub mod sockets;
 mod stream;
 mod sys;
 mod token;
+mod web_keys;
 
 pub use dial::{dial, dial_unknown};
 pub use keys::{FarmKeys, NodeKeys, Request};
@@ -100,3 +101,4 @@ pub use listen::{Closer, Listener};
 pub use removed::{serial_of, signed_by};
 pub use stream::{Duplex, Reader, Writer};
 pub use token::{BadToken, Token, ca_hash, random_hex};
+pub use web_keys::{fingerprint, web_keys};

@@ -36,6 +36,7 @@ mod state_dir;
 mod sys;
 mod systemd;
 mod version;
+mod web;
 mod work;
 
 pub use config::{Config, Wire};

@@ -10,6 +10,7 @@ use crate::peer::{CallError, PeerAnswer, PeerAsk, Question, Replied, Reply, set_
 use crate::revocation::Statement;
 use crate::state::Node;
 use crate::sys;
+use crate::web::act_for;
 use crate::work::admit_guests;
 use armento_client::api::Refusal;
 use armento_client::{LineError, encode, read_line, version};
@@ -175,6 +176,10 @@ fn answer(
         PeerAsk::Files { uid, name } => {
             let addr = serve_files(node, &who.node, uid, &name)?;
             Ok(PeerAnswer::Files { addr })
+        }
+        PeerAsk::Act { uid, name, action } => {
+            let answer = act_for(node, &who.node, (uid, &name), action)?;
+            Ok(PeerAnswer::Acted { answer })
         }
         PeerAsk::Said(said) => {
             apply_statement(node, &said)?;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
 /// Takes the lock of `file` without waiting; false when another process holds it. The kernel gives
@@ -200,6 +200,59 @@ pub fn user_of(uid: u32) -> Option<User> {
         }
     }
     Some(User { name, gid, groups })
+}
+
+/// A process that cannot become another one.
+pub struct PidFd(OwnedFd);
+
+impl PidFd {
+    pub fn open(pid: i32) -> io::Result<PidFd> {
+        // SAFETY: no memory involved.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = i32::try_from(fd).map_err(io::Error::other)?;
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a descriptor that the kernel has just made for us.
+        Ok(PidFd(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        let fd = self.0.as_raw_fd();
+        let no_info = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: a descriptor that is open; without a siginfo the kernel reads no memory.
+        let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, no_info, 0) };
+        if sent == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+/// The niceness of a thread of this machine.
+pub fn niceness_of(tid: i32) -> io::Result<i32> {
+    let tid = u32::try_from(tid).map_err(io::Error::other)?;
+    // SAFETY: the address of this thread's errno; -1 is a niceness, too, so that it tells them apart.
+    unsafe { *libc::__errno_location() = 0 };
+    // SAFETY: no memory involved.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, tid) };
+    let error = io::Error::last_os_error();
+    match (nice, error.raw_os_error()) {
+        (-1, Some(e)) if e != 0 => Err(error),
+        _ => Ok(nice),
+    }
+}
+
+/// Gives a thread of this machine another niceness.
+pub fn renice(tid: i32, nice: i32) -> io::Result<()> {
+    let tid = u32::try_from(tid).map_err(io::Error::other)?;
+    // SAFETY: no memory involved.
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, tid, nice) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Asks a process to end.

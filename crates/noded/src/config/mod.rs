@@ -7,9 +7,11 @@ mod guest_users;
 mod mfs;
 mod rules;
 mod settings;
+mod web;
 
 pub use dfsa::shared_mounts;
 pub use guest_users::{Limits, limits};
 pub use mfs::exports;
 pub use rules::Rules;
 pub use settings::{Config, Wire};
+pub use web::Web;

@@ -4,6 +4,7 @@ use super::dfsa;
 use super::guest_users::{self, GuestUsers, WEIGHT_MAX, WEIGHT_MIN};
 use super::mfs::{self, Mfs, MfsExport};
 use super::rules::Rules;
+use super::web::Web;
 use crate::error::FarmError;
 use armento_balance::Policy;
 use armento_client::api::{default_dead_ms, default_freeze_ms};
@@ -96,6 +97,8 @@ pub struct Config {
     pub dfsa_relaxed: Vec<PathBuf>,
     /// Interfaces on which the farm is announced by multicast DNS; none if not given.
     pub discover: Vec<String>,
+    /// The dashboard.
+    pub web: Web,
 }
 
 impl Default for Config {
@@ -133,6 +136,7 @@ impl Default for Config {
             dfsa: Vec::new(),
             dfsa_relaxed: Vec::new(),
             discover: Vec::new(),
+            web: Web::default(),
         }
     }
 }
@@ -201,6 +205,7 @@ impl Config {
                 self.discover.len()
             ));
         }
+        self.web.check()?;
         mfs::check(&self.mfs, &self.mfs_export)?;
         dfsa::check(&self.dfsa, &self.dfsa_relaxed)?;
         guest_users::check(&self.guest_users)

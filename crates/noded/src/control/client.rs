@@ -2,7 +2,7 @@
 
 use crate::line_sender::LineSender;
 use crate::process::Process;
-use crate::state::Node;
+use crate::state::{Node, Sha256};
 use armento_client::api::Line;
 use std::sync::Arc;
 use tokio::net::unix::UCred;
@@ -15,7 +15,10 @@ const ASKED_MAX: usize = 64;
 pub struct Client {
     pub node: Arc<Node>,
     pub session: u64,
+    /// Whose rights it has; those of a browser's user once it acts for one.
     pub uid: u32,
+    /// The browser session that it acts for.
+    pub acts_for: Option<Sha256>,
     pub pid: Option<i32>,
     pub out: LineSender,
     /// The process at the other end, as it was when it connected.
@@ -29,6 +32,7 @@ impl Client {
         Client {
             session,
             uid: cred.uid(),
+            acts_for: None,
             pid: cred.pid(),
             out: LineSender(tx),
             peer: cred.pid().and_then(Process::of),

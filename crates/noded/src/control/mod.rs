@@ -3,7 +3,6 @@
 //! It answers, and hands what is to be done to the rooms below. Start at `socket.rs`, then `requests.rs`.
 
 mod client;
-mod explain;
 mod hello;
 mod processes;
 mod requests;

@@ -1,14 +1,22 @@
 //! `armento ps --all`: processes of the whole farm.
 
 use crate::error::Result;
-use crate::peer::{PeerAnswer, PeerAsk};
+use crate::peer::{CallError, PeerAnswer, PeerAsk};
 use crate::state::{Asker, call};
 use crate::sys::name_of;
-use armento_client::api::{Answer, ProcInfo};
-use std::time::Duration;
+use armento_client::api::{Answer, ProcInfo, ProcRow, ROWS_MAX};
+use armento_model::NodeName;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Another daemon's answer to a plain question.
 const PEER: Duration = Duration::from_secs(3);
+/// … when rows are asked for, once a second.
+const PEER_OF_ROWS: Duration = Duration::from_secs(1);
+
+/// How long a user's name is remembered, and of how many users.
+const NAME_HOLDS: Duration = Duration::from_secs(60);
+const NAMES_MAX: usize = 256;
 
 /// Owner processes `uid` sees; root sees all.
 pub fn seen_by(uid: u32) -> Option<u32> {
@@ -17,6 +25,27 @@ pub fn seen_by(uid: u32) -> Option<u32> {
 
 /// Processes of the whole farm. Nodes that do not answer are left out: `nodes` shows which.
 pub async fn everywhere(asker: &Asker) -> Result<Answer> {
+    let (procs, _) = gather(asker, PEER).await;
+    Ok(Answer::Ps { procs })
+}
+
+/// The same as rows, and the nodes that did not answer within a second: a screen shows that instead of waiting.
+pub async fn rows(asker: &Asker) -> Result<Answer> {
+    let (mut procs, silent) = gather(asker, PEER_OF_ROWS).await;
+    let left_out = procs.len().saturating_sub(ROWS_MAX);
+    if left_out > 0 {
+        procs.sort_by_key(|p| std::cmp::Reverse((p.busy_percent, p.cpu_ms)));
+        procs.truncate(ROWS_MAX);
+    }
+    Ok(Answer::Rows {
+        rows: procs.into_iter().map(ProcRow::from).collect(),
+        left_out: left_out as u64,
+        silent,
+    })
+}
+
+/// Processes of the farm that the asker sees, and members that did not answer within `limit`.
+async fn gather(asker: &Asker, limit: Duration) -> (Vec<ProcInfo>, Vec<NodeName>) {
     let uid = seen_by(asker.uid);
     let (mut procs, peers) = {
         let core = asker.node.lock();
@@ -24,13 +53,11 @@ pub async fn everywhere(asker: &Asker) -> Result<Answer> {
     };
     // Numbers of users are each node's own: a user with another name there is another person.
     let name = match uid {
-        Some(uid) => {
-            let name = tokio::task::spawn_blocking(move || name_of(uid)).await;
-            // A number without a name is one everywhere.
-            Some(name.ok().flatten().unwrap_or_default())
-        }
+        // A number without a name is one everywhere.
+        Some(uid) => Some(name(uid).await),
         None => None,
     };
+    let mut silent = Vec::new();
     let mut asked = tokio::task::JoinSet::new();
     for peer in peers {
         let node = asker.node.clone();
@@ -38,7 +65,7 @@ pub async fn everywhere(asker: &Asker) -> Result<Answer> {
             uid,
             name: name.clone(),
         };
-        asked.spawn(async move { (call(&node, &peer, ask, PEER).await, peer) });
+        asked.spawn(async move { (call(&node, &peer, ask, limit).await, peer) });
     }
     while let Some(done) = asked.join_next().await {
         match done {
@@ -47,9 +74,36 @@ pub async fn everywhere(asker: &Asker) -> Result<Answer> {
                 let honest = |p: &ProcInfo| p.home == peer && uid.is_none_or(|u| u == p.uid);
                 procs.extend(theirs.into_iter().filter(honest));
             }
-            Ok((Err(e), peer)) => tracing::info!("ps of {peer}: {e}"),
+            Ok((Err(e), peer)) => {
+                tracing::debug!("ps of {peer}: {e}");
+                // One that refuses has answered: this user is another there.
+                if !matches!(e, CallError::Refused(_)) {
+                    silent.push(peer);
+                }
+            }
             _ => {}
         }
     }
-    Ok(Answer::Ps { procs })
+    (procs, silent)
+}
+
+/// The name of a user, as it was within the last minute: finding it costs a process (`sys.rs`).
+async fn name(uid: u32) -> String {
+    static KNOWN: Mutex<Vec<(u32, String, Instant)>> = Mutex::new(Vec::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    {
+        let mut known = known();
+        known.retain(|(_, _, at)| at.elapsed() < NAME_HOLDS);
+        if let Some((_, name, _)) = known.iter().find(|(u, ..)| *u == uid) {
+            return name.clone();
+        }
+    }
+    let found = tokio::task::spawn_blocking(move || name_of(uid)).await;
+    let name = found.ok().flatten().unwrap_or_default();
+    let mut known = known();
+    if known.len() >= NAMES_MAX {
+        known.remove(0);
+    }
+    known.push((uid, name.clone(), Instant::now()));
+    name
 }

@@ -3,9 +3,8 @@
 //! From: `noded/src/control/session.rs`. Next: the room that can answer.
 
 use super::client::Client;
-use super::explain::explain;
 use super::hello::{host, identity, keep};
-use super::processes::{everywhere, seen_by};
+use super::processes::{everywhere, rows, seen_by};
 use crate::dfsa;
 use crate::error::{FarmError, Result, refusal};
 use crate::lease_holder;
@@ -15,7 +14,8 @@ use crate::policy::{change_trust, reload, switch};
 use crate::state::{Asker, Node, may};
 use crate::sys::euid;
 use crate::version::shown_version;
-use crate::work::{Wants, allow_keeper, find_route, let_trace, move_process};
+use crate::web;
+use crate::work::{Wants, allow_keeper, explain, find_route, let_trace, move_process};
 use armento_balance::common;
 use armento_client::api::{Answer, Ask};
 
@@ -105,6 +105,14 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             Ok(Answer::Done)
         }
         Ask::MfsRoute { .. } | Ask::Mfs | Ask::Dfsa | Ask::LeaseHolder => return None,
+        Ask::WebToken { .. }
+        | Ask::WebEnd { .. }
+        | Ask::WebSignIn { .. }
+        | Ask::WebSignOut { .. }
+        | Ask::Rows
+        | Ask::Do { .. } => return None,
+        // Answered by the session itself.
+        Ask::Act { .. } => return None,
         Ask::Place { .. } | Ask::Route { .. } | Ask::LetTrace { .. } | Ask::ToCome => return None,
     })
 }
@@ -160,12 +168,36 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
         }
         Ask::Remove { node, now } => remove_node(asker, node, now).await,
         Ask::Rotate => rotate_secret(asker).await,
+        Ask::Rows => rows(asker).await,
+        Ask::Do { home, action } => web::act(asker, home, action).await,
+        Ask::WebToken {
+            uses,
+            session_s,
+            dry_run,
+        } => aside(asker, move |a| web::token(a, uses, session_s, dry_run)).await,
+        Ask::WebEnd { dry_run } => {
+            aside(asker, move |a| Ok(web::end(&a.node, a.uid, dry_run))).await
+        }
+        Ask::WebSignIn { token } => aside(asker, move |a| web::sign_in(&a.node, &token)).await,
+        Ask::WebSignOut { secret } => {
+            aside(asker, move |a| Ok(web::sign_out(&a.node, &secret))).await
+        }
         _ => Err(refusal(
             "unknown-question",
             "this cannot be answered",
             "update Armento on this node",
         )),
     }
+}
+
+/// What waits for a disk or a process, off the daemon's own thread.
+async fn aside(
+    asker: &Asker,
+    work: impl FnOnce(&Asker) -> Result<Answer> + Send + 'static,
+) -> Result<Answer> {
+    let asker = asker.clone();
+    let done = tokio::task::spawn_blocking(move || work(&asker)).await;
+    done.map_err(|e| refusal("failed", e.to_string(), "ask again"))?
 }
 
 /// What `--portable` starts with.

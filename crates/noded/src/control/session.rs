@@ -8,8 +8,8 @@ use crate::dfsa;
 use crate::error::refusal;
 use crate::line_sender::LINES_MAX;
 use crate::policy::{Asked, Chosen, choose};
-use crate::state::{Asker, Node};
-use armento_client::api::{Answer, Ask, Body, LINE_MAX, Line, Ran, Report};
+use crate::state::{Asker, Node, sha256};
+use armento_client::api::{Answer, Ask, Body, LINE_MAX, Line, Ran, Refusal, Report};
 use armento_client::{encode, version};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,8 @@ pub async fn session(node: Arc<Node>, stream: UnixStream) {
     let (read, write) = stream.into_split();
     let (tx, rx) = mpsc::channel(LINES_MAX);
     let writer = tokio::spawn(send_lines(rx, write));
-    let client = Client::new(node, &cred, tx);
-    if let Err(e) = receive(&client, read).await {
+    let mut client = Client::new(node, &cred, tx);
+    if let Err(e) = receive(&mut client, read).await {
         tracing::debug!("session of pid {:?}: {e}", client.pid);
     }
     {
@@ -63,7 +63,7 @@ async fn send_lines(mut lines: mpsc::Receiver<Line>, mut to: OwnedWriteHalf) {
     }
 }
 
-async fn receive(client: &Client, read: OwnedReadHalf) -> Result<(), std::io::Error> {
+async fn receive(client: &mut Client, read: OwnedReadHalf) -> Result<(), std::io::Error> {
     let mut read = BufReader::new(read);
     let mut line = Vec::new();
     loop {
@@ -82,7 +82,7 @@ async fn receive(client: &Client, read: OwnedReadHalf) -> Result<(), std::io::Er
     }
 }
 
-async fn take(client: &Client, line: Line) {
+async fn take(client: &mut Client, line: Line) {
     if let Some(no) = version::too_old("whoever asks", line.v) {
         if let Body::Ask(Ask::Host(hello)) = &line.body {
             client.node.lock().hosts.still_there(hello, client.pid);
@@ -91,11 +91,42 @@ async fn take(client: &Client, line: Line) {
         return;
     }
     match line.body {
-        Body::Ask(ask) => answer(client, line.id, ask).await,
+        Body::Ask(Ask::Act { secret }) => {
+            let body = act_for(client, &secret).map_or_else(Body::Err, Body::Ok);
+            client.out.send(line.id, body);
+        }
+        Body::Ask(ask) => match may_ask(client, &ask) {
+            Ok(()) => answer(client, line.id, ask).await,
+            Err(no) => drop(client.out.send(line.id, Body::Err(no))),
+        },
+        Body::Report(_) if client.acts_for.is_some() => {}
         Body::Report(report) => take_report(client, report),
         // Only daemons answer and order.
         Body::Ok(_) | Body::Err(_) | Body::Order(_) => {}
     }
+}
+
+/// From now on this session has the rights of a browser's user, and no others.
+fn act_for(client: &mut Client, secret: &str) -> Result<Answer, Refusal> {
+    let sha = sha256(secret);
+    let session = client.node.web.session(&sha)?;
+    client.uid = session.uid;
+    client.acts_for = Some(sha);
+    Ok(Answer::WebSession(session))
+}
+
+/// A session that acts for a browser asks what pages need, for as long as the browser is signed in.
+fn may_ask(client: &Client, ask: &Ask) -> Result<(), Refusal> {
+    let Some(sha) = &client.acts_for else {
+        return Ok(());
+    };
+    client.node.web.session(sha)?;
+    if ask.is_for_pages() {
+        return Ok(());
+    }
+    let what = "the dashboard does not do this";
+    let hint = "use the command on that node; `armento --help` lists them";
+    Err(refusal("not-permitted", what, hint))
 }
 
 /// A question of a later version: its sender is told, the session goes on. A report is passed over.

@@ -17,6 +17,7 @@ use crate::state::Node;
 use crate::state_dir::{Lock, StateDir, forget_earlier};
 use crate::systemd::{ready, reloading, stopping};
 use crate::version::shown_version;
+use crate::web;
 use armento_client::api::{RENEW, node_note};
 use armento_link::{Closer, LinkError, sockets};
 use armento_sense::boot_incarnation;
@@ -203,6 +204,7 @@ async fn serve(parts: Parts, signals: bool) {
     tokio::spawn(renew(node.clone()));
     tokio::spawn(mfs::supervise(node.clone()));
     tokio::spawn(announce(node.clone()));
+    tokio::spawn(web::supervise(node.clone()));
     if signals {
         tokio::spawn(follow_signals(node.clone()));
     }

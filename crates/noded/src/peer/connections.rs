@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Idle for longer than this it is not used again: the other end closes it soon (`peer_server.rs`).
 const IDLE_MAX: Duration = Duration::from_secs(8);
 /// Kept at once; the one that was used longest ago gives way.
-const KEPT_MAX: usize = 64;
+const KEPT_MAX: usize = 256;
 
 /// An idle connection, and what it was made with.
 struct Kept {

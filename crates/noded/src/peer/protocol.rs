@@ -5,7 +5,7 @@ use crate::config::Wire;
 use crate::revocation::Signed;
 use crate::state_dir::Member;
 use armento_client::LineError;
-use armento_client::api::{ProcInfo, Refusal};
+use armento_client::api::{Action, Answer, ProcInfo, Refusal};
 use armento_link::LinkError;
 use armento_model::{HomePid, NodeName, TreeId};
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,12 @@ pub enum PeerAsk {
     },
     /// A file server (MFS) for that user of the asking node, called `name` there.
     Files { uid: u32, name: String },
+    /// What that user of the asking node, called `name` there, does with a process whose home is there.
+    Act {
+        uid: u32,
+        name: String,
+        action: Action,
+    },
     /// The asker leaves the farm for good.
     Left,
     /// A statement of the farm; any member passes it on.
@@ -104,6 +110,9 @@ pub enum PeerAnswer {
     /// Where it listens.
     Files {
         addr: SocketAddr,
+    },
+    Acted {
+        answer: Answer,
     },
     /// Number of processes that have not moved yet.
     Left {

@@ -4,6 +4,7 @@ use super::node::Node;
 use std::sync::Arc;
 
 /// Where a request that takes time comes from.
+#[derive(Clone)]
 pub struct Asker {
     pub node: Arc<Node>,
     pub session: u64,

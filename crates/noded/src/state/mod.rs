@@ -16,6 +16,7 @@ mod revoked;
 mod switches;
 mod trust;
 mod view;
+mod web;
 
 pub use asker::{Asker, may};
 pub use core::Core;
@@ -25,3 +26,4 @@ pub use node::Node;
 pub use peers::{call, no_such_node};
 pub use switches::shut_message;
 pub use trust::{Changes, Trust};
+pub use web::{SESSION_S, SESSION_S_MAX, Served, Sha256, TOKEN_S, USES_MAX, sha256};

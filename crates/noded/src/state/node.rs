@@ -10,6 +10,7 @@ use super::mfs::Mfs;
 use super::revoked::Revoked;
 use super::switches::Switches;
 use super::trust::{Changes, Trust};
+use super::web::Web;
 use crate::config::{Config, Wire};
 use crate::error::FarmError;
 use crate::hosts::{HostTable, clear_cgroups, kill, weigh};
@@ -58,6 +59,7 @@ pub struct Node {
     pub joining: Mutex<()>,
     roster: Mutex<()>,
     pub mfs: Mfs,
+    pub web: Web,
     /// True: the daemon ends.
     pub stop: watch::Sender<bool>,
 }
@@ -83,6 +85,7 @@ impl Node {
         let trust = Trust::new(&config, &Changes::read(&state)?).map_err(bad)?;
         let roster = state.roster()?;
         let mfs = Mfs::recover(&state);
+        let web = Web::recover(&state);
         let me = farm.node.clone();
         let core = Core {
             members: Members::new(me.clone(), roster),
@@ -139,6 +142,7 @@ impl Node {
             joining: Mutex::new(()),
             roster: Mutex::new(()),
             mfs,
+            web,
             connections: Connections::default(),
             stop: watch::Sender::new(false),
         })

@@ -5,18 +5,21 @@
 
 mod admit;
 mod clocks;
+mod explain;
 mod migrate;
 mod overhead;
 mod route;
+mod signal;
 mod start_host;
 mod target;
 mod traceable;
 mod yama;
 
 pub use admit::admit_guests;
-pub use clocks::{ClockWatch, all_clocks_apart};
-pub use migrate::{move_process, no_such, owner_of};
+pub use clocks::ClockWatch;
+pub use explain::explain;
+pub use migrate::{move_process, move_soon, no_such, owner_of};
 pub use overhead::Overhead;
 pub use route::{Wants, find_route};
-pub use target::lacking;
+pub use signal::{renice, resume, stop};
 pub use yama::{allow_keeper, let_trace};

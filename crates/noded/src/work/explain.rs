@@ -1,8 +1,11 @@
 //! `armento why`: why a process is where it is.
 
+use super::clocks::all_clocks_apart;
+use super::migrate::{no_such, owner_of};
+use super::target::lacking;
 use crate::error::Result;
 use crate::state::{Core, Node, may};
-use crate::work::{all_clocks_apart, lacking, no_such, owner_of};
+
 use armento_balance::{away, barred, why};
 use armento_client::api::{Answer, AwayPrice, ProcInfo};
 use armento_model::{NodeName, Pid, Stay};
