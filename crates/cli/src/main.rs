@@ -7,6 +7,7 @@
 mod bench;
 mod calls;
 mod choice;
+mod context;
 mod dfsa;
 mod discover;
 mod farm;
@@ -75,6 +76,9 @@ enum Verb {
     /// Make a farm, or a token with which nodes join it
     #[command(subcommand)]
     Farm(farm::Cmd),
+    /// Farms that are controlled from a machine that is in none of them
+    #[command(subcommand, after_help = context::HELP)]
+    Context(context::Cmd),
     /// Join a farm
     Join(join::Args),
     /// Leave the farm: own processes home, guests away, keys deleted
@@ -147,6 +151,9 @@ fn main() -> ExitCode {
         Some(armento_lab::INIT) => armento_lab::init_main(),
         _ => {}
     }
+    let name = first
+        .as_ref()
+        .map_or_else(String::new, |v| v.to_string_lossy().into_owned());
     let verb = match first {
         Some(verb) if verb == "run" => words().map(
             |Frequent {
@@ -156,7 +163,7 @@ fn main() -> ExitCode {
         _ => words().map(|cli: Cli| cli.verb),
     };
     match verb {
-        Ok(verb) => code(out::finish(dispatch(verb))),
+        Ok(verb) => code(out::finish(context::within(&name, || dispatch(verb)))),
         Err(e) => {
             let asked = !e.use_stderr();
             // Help that cannot be printed (closed pipe) is no failure.
@@ -176,6 +183,7 @@ fn words<T: Parser>() -> Result<T, clap::Error> {
 fn dispatch(verb: Verb) -> anyhow::Result<i32> {
     match verb {
         Verb::Farm(cmd) => farm::run(cmd),
+        Verb::Context(cmd) => context::run(cmd),
         Verb::Join(args) => join::run(args),
         Verb::Leave(args) => leave::run(args),
         Verb::Node(args) => node::run(args),

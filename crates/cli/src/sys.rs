@@ -1,5 +1,5 @@
-//! The only unsafe code of the command line: a command that alone reacts to the terminal's signals; what the processes of
-//! MFS need to become a user and to mount.
+//! The only unsafe code of the command line: a command that alone reacts to the terminal's signals; the socket of a
+//! context; what the processes of MFS need to become a user and to mount.
 
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
@@ -29,6 +29,12 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     let status = unsafe { command.pre_exec(restore) }.status();
     restore()?;
     status
+}
+
+/// The control socket of every session of this process from now on. Before: this process has one thread.
+pub fn set_socket(path: &Path) {
+    // SAFETY: no other thread reads the environment.
+    unsafe { std::env::set_var("ARMENTO_SOCKET", path) };
 }
 
 fn done(result: libc::c_int) -> io::Result<()> {

@@ -3,6 +3,7 @@
 
 mod behind;
 mod blocked;
+mod contexts;
 mod demand;
 mod discover;
 mod escape;
@@ -338,11 +339,12 @@ fn farms_are_found_on_the_local_network() {
 }
 
 #[test]
-fn commands_of_the_manual_succeed() {
+fn commands_of_the_manual_succeed_and_contexts_control_a_farm() {
     let Some(farm) = Farm::up("manual", None) else {
         return;
     };
     manual::printed_commands_succeed(&farm);
+    contexts::farm_is_controlled_from_another_machine(&farm);
 }
 
 #[test]

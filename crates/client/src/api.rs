@@ -255,6 +255,11 @@ pub enum Ask {
         #[serde(default)]
         dry_run: bool,
     },
+    /// A token with which another machine controls this node as the asking user (`armento context`), once.
+    Invite {
+        /// How long that machine stays signed in, seconds.
+        session_s: u64,
+    },
     /// Uses `token` once; whoever has it is signed in.
     WebSignIn {
         token: String,
@@ -290,6 +295,7 @@ impl Ask {
             Ask::Nodes
                 | Ask::Ps { .. }
                 | Ask::Why { .. }
+                | Ask::Migrate { .. }
                 | Ask::Log { .. }
                 | Ask::Status
                 | Ask::WebSignOut { .. }
@@ -429,6 +435,14 @@ pub enum Answer {
     },
     Dfsa(DfsaInfo),
     WebTicket(WebTicket),
+    Invitation {
+        /// As `armento context add` takes it.
+        token: String,
+        /// Where this node's daemon is reached.
+        addr: std::net::SocketAddr,
+        /// How long the token can be used, seconds.
+        valid_s: u64,
+    },
     WebSession(WebSession),
     /// Tokens and browser sessions that ended.
     WebEnded {

@@ -30,6 +30,7 @@ pub mod peer;
 mod peer_server;
 mod policy;
 mod process;
+pub mod remote;
 pub mod revocation;
 mod state;
 mod state_dir;

@@ -7,6 +7,7 @@ use crate::error::refusal;
 use crate::membership::{admit_node, apply_statement, remaining};
 use crate::mfs::serve_files;
 use crate::peer::{CallError, PeerAnswer, PeerAsk, Question, Replied, Reply, set_timeouts};
+use crate::remote::{PassOn, sign_in_remote, sign_out_remote};
 use crate::revocation::Statement;
 use crate::state::Node;
 use crate::sys;
@@ -85,6 +86,7 @@ fn serve(
     // A node that was removed since proves nothing by its certificate.
     let epoch = node.revoked.list().epoch;
     let from = duplex.socket().peer_addr().ok();
+    let socket = duplex.socket().try_clone().map_err(LinkError::from)?;
     let (reader, mut writer) = duplex.split()?;
     let mut reader = BufReader::new(reader);
     let mut answered = false;
@@ -103,7 +105,15 @@ fn serve(
         if node.revoked.list().epoch != epoch {
             return Ok(());
         }
-        let reply = match question.and_then(|q| answer(node, who.as_ref(), from, q)) {
+        let mut remote = None;
+        let take = |q: Question| match q.ask {
+            PeerAsk::Control { secret } => {
+                remote = Some(PassOn::begin(node, &secret)?);
+                Ok(PeerAnswer::Done)
+            }
+            ask => answer(node, who.as_ref(), from, ask),
+        };
+        let reply = match question.and_then(take) {
             Ok(answer) => Reply::Ok(answer),
             Err(refusal) => Reply::Err(refusal),
         };
@@ -111,6 +121,11 @@ fn serve(
         let line = encode(&Replied { v, reply })?;
         let send = |w: &mut armento_link::Writer| w.write_all(&line).and_then(|()| w.flush());
         send(&mut writer).map_err(LineError::from)?;
+        if let Some(remote) = remote {
+            return Ok(remote
+                .run(reader, writer, &socket)
+                .map_err(LineError::from)?);
+        }
         answered = true;
         if who.is_none() || served.load(Ordering::Relaxed) > WAITED_MAX {
             break;
@@ -134,11 +149,14 @@ fn answer(
     node: &Arc<Node>,
     who: Option<&Badge>,
     from: Option<SocketAddr>,
-    question: Question,
+    ask: PeerAsk,
 ) -> Result<PeerAnswer, Refusal> {
-    if let PeerAsk::Join(ask) = question.ask {
-        return admit_node(node, ask, from, realtime_ns());
-    }
+    let ask = match ask {
+        PeerAsk::Join(ask) => return admit_node(node, ask, from, realtime_ns()),
+        PeerAsk::SignIn { token } => return sign_in_remote(node, &token),
+        PeerAsk::SignOut { secret } => return Ok(sign_out_remote(node, &secret)),
+        ask => ask,
+    };
     let stranger = || {
         refusal(
             "not-trusted",
@@ -149,8 +167,11 @@ fn answer(
     let who = who
         .filter(|b| b.role == Role::Daemon && b.tree.is_none())
         .ok_or_else(stranger)?;
-    match question.ask {
-        PeerAsk::Join(_) => Err(stranger()),
+    match ask {
+        PeerAsk::Join(_)
+        | PeerAsk::SignIn { .. }
+        | PeerAsk::SignOut { .. }
+        | PeerAsk::Control { .. } => Err(stranger()),
         PeerAsk::ToCome => Err(unknown(node, "it is to come")),
         PeerAsk::Admit(ask) => admit_guests(node, &who.node, &ask),
         PeerAsk::Clock => Ok(PeerAnswer::Clock {

@@ -11,6 +11,7 @@ use crate::lease_holder;
 use crate::membership::{leave_farm, remove_node, rotate_secret};
 use crate::mfs;
 use crate::policy::{change_trust, reload, switch};
+use crate::remote;
 use crate::state::{Asker, Node, may};
 use crate::sys::euid;
 use crate::version::shown_version;
@@ -106,6 +107,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         }
         Ask::MfsRoute { .. } | Ask::Mfs | Ask::Dfsa | Ask::LeaseHolder => return None,
         Ask::WebToken { .. }
+        | Ask::Invite { .. }
         | Ask::WebEnd { .. }
         | Ask::WebSignIn { .. }
         | Ask::WebSignOut { .. }
@@ -175,6 +177,7 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             session_s,
             dry_run,
         } => aside(asker, move |a| web::token(a, uses, session_s, dry_run)).await,
+        Ask::Invite { session_s } => aside(asker, move |a| remote::invite(a, session_s)).await,
         Ask::WebEnd { dry_run } => {
             aside(asker, move |a| Ok(web::end(&a.node, a.uid, dry_run))).await
         }

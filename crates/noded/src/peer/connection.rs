@@ -45,6 +45,12 @@ impl Connection {
         }
     }
 
+    /// For what comes after the questions.
+    pub fn into_parts(self) -> Result<(BufReader<Reader>, Writer, TcpStream), LinkError> {
+        self.socket.set_read_timeout(None)?;
+        Ok((self.reader, self.writer, self.socket))
+    }
+
     /// Its round trip, as the kernel measured it, microseconds.
     pub fn rtt_us(&self) -> Option<u64> {
         crate::sys::rtt_us(&self.socket).ok().filter(|us| *us > 0)

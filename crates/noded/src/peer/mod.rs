@@ -9,7 +9,7 @@ mod datagram;
 mod protocol;
 
 pub use connection::talk;
-pub(crate) use connection::{call, set_timeouts};
+pub(crate) use connection::{Connection, call, set_timeouts};
 pub(crate) use connections::Connections;
 pub use datagram::{Kind, Seal};
 pub use protocol::{

@@ -5,7 +5,7 @@ use crate::config::Wire;
 use crate::revocation::Signed;
 use crate::state_dir::Member;
 use armento_client::LineError;
-use armento_client::api::{Action, Answer, ProcInfo, Refusal};
+use armento_client::api::{Action, Answer, ProcInfo, Refusal, WebSession};
 use armento_link::LinkError;
 use armento_model::{HomePid, NodeName, TreeId};
 use serde::{Deserialize, Serialize};
@@ -34,19 +34,36 @@ pub enum PeerAsk {
         name: Option<String>,
     },
     /// A file server (MFS) for that user of the asking node, called `name` there.
-    Files { uid: u32, name: String },
+    Files {
+        uid: u32,
+        name: String,
+    },
     /// What that user of the asking node, called `name` there, does with a process whose home is there.
     Act {
         uid: u32,
         name: String,
         action: Action,
     },
+    // --- from a machine that is in no farm (`remote/`) ---
+    /// Uses a token of `armento context invite`.
+    SignIn {
+        token: String,
+    },
+    SignOut {
+        secret: String,
+    },
+    /// After the answer `Done` the connection carries lines of the control API, for the user of this secret.
+    Control {
+        secret: String,
+    },
     /// The asker leaves the farm for good.
     Left,
     /// A statement of the farm; any member passes it on.
     Said(Signed),
     /// The newest statement, if it is later than `epoch`.
-    News { epoch: u64 },
+    News {
+        epoch: u64,
+    },
     /// Of a later version: sent in tests, understood by no daemon.
     #[serde(skip_deserializing)]
     ToCome,
@@ -113,6 +130,11 @@ pub enum PeerAnswer {
     },
     Acted {
         answer: Answer,
+    },
+    SignedIn {
+        session: WebSession,
+        node: NodeName,
+        farm: String,
     },
     /// Number of processes that have not moved yet.
     Left {
