@@ -4,14 +4,12 @@
 
 use crate::history::{Counts, Loads};
 use crate::state::State;
-use crate::watch;
 use armento_client::api::{Answer, Ask, Refusal, WebSession};
 use armento_client::{ANSWER, AskError, Session};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -113,13 +111,12 @@ impl Hub {
         self.acting(secret)?.0.ask(ask, limit)
     }
 
-    /// The watch for a signed-in browser, which is begun if there is none. Blocks.
-    pub fn watch(self: &Arc<Hub>, secret: &str) -> Result<Arc<Watched>, NoStream> {
-        let (session, _) = self.acting(secret).map_err(NoStream::Ask)?;
+    /// A place for a browser; true if it is new, so that its farm is to be watched. Before: the daemon knows the browser.
+    pub fn place(&self, secret: &str) -> Result<(Arc<Watched>, bool), NoStream> {
         let mut all = self.all();
         if let Some(known) = all.get(secret) {
             let room = known.changes.receiver_count() < PAGES_MAX;
-            return room.then(|| known.clone()).ok_or(NoStream::Full);
+            return room.then(|| (known.clone(), false)).ok_or(NoStream::Full);
         }
         if all.len() >= BROWSERS_MAX {
             return Err(NoStream::Full);
@@ -129,12 +126,8 @@ impl Hub {
             shared: Mutex::default(),
             changes: broadcast::Sender::new(BEHIND_MAX),
         });
-        let (hub, own) = (self.clone(), watched.clone());
-        let thread = thread::Builder::new().name("watch".into());
-        let begun = thread.spawn(move || watch::run(&hub, &own, session));
-        begun.map_err(|e| NoStream::Ask(AskError::from(e)))?;
         all.insert(secret.to_owned(), watched.clone());
-        Ok(watched)
+        Ok((watched, true))
     }
 
     /// What is known for a browser, if its farm is watched.

@@ -17,6 +17,7 @@ use crate::hub::{Hub, News, NoStream, Watched};
 use crate::packed::{self, Packer};
 use crate::reply::{Reply, bytes, error, failed, ok, page, signed_out};
 use crate::reports;
+use crate::watch::watch;
 use armento_client::api::{Action, Answer, Ask};
 use armento_client::{ANSWER, AskError, MOVE};
 use armento_model::NodeName;
@@ -219,7 +220,7 @@ async fn events(site: &Arc<Site>, headers: &HeaderMap) -> Reply {
         return signed_out();
     };
     let hub = site.hub.clone();
-    let watched = tokio::task::spawn_blocking(move || hub.watch(&secret)).await;
+    let watched = tokio::task::spawn_blocking(move || watch(&hub, &secret)).await;
     match watched {
         Ok(Ok(watched)) => stream(watched, packed::wanted(headers)),
         Ok(Err(NoStream::Ask(e))) => failed(&e),

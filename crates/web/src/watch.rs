@@ -3,7 +3,7 @@
 //! Next: `web/src/state.rs`.
 
 use crate::history::Point;
-use crate::hub::{Hub, Watched, unexpected};
+use crate::hub::{Hub, NoStream, Watched, unexpected};
 use crate::state::Look;
 use armento_client::api::{Answer, Ask, Refusal};
 use armento_client::{ANSWER, AskError, Session};
@@ -21,8 +21,24 @@ const UNSEEN_MAX: Duration = Duration::from_secs(3600);
 /// Decisions in one answer.
 const LOG_MAX: u32 = 200;
 
+/// The watch for a signed-in browser, which is begun if there is none. Blocks.
+pub fn watch(hub: &Arc<Hub>, secret: &str) -> Result<Arc<Watched>, NoStream> {
+    let (session, _) = hub.acting(secret).map_err(NoStream::Ask)?;
+    let (watched, new) = hub.place(secret)?;
+    if !new {
+        return Ok(watched);
+    }
+    let (all, own) = (hub.clone(), watched.clone());
+    let thread = thread::Builder::new().name("watch".into());
+    if let Err(e) = thread.spawn(move || run(&all, &own, session)) {
+        hub.end(&watched, true);
+        return Err(NoStream::Ask(AskError::from(e)));
+    }
+    Ok(watched)
+}
+
 /// Returns when the browser is signed out, or has had no page for long.
-pub fn run(hub: &Arc<Hub>, watched: &Watched, session: Session) {
+fn run(hub: &Arc<Hub>, watched: &Watched, session: Session) {
     let mut session = Some(session);
     let mut seen = Instant::now();
     loop {

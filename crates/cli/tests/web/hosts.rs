@@ -108,9 +108,8 @@ pub fn users_are_kept_apart(farm: &Farm) {
         );
         farm.sh(node, &start);
         until("it runs", || {
-            let there =
-                format!("armento ps --json | grep -q \"\\\"pid\\\": $(cat /tmp/pid-ann)[,]\"");
-            farm.run(node, &there).status.success()
+            let there = "armento ps --json | grep -q \"\\\"pid\\\": $(cat /tmp/pid-ann)[,]\"";
+            farm.run(node, there).status.success()
         });
         farm.sh(node, "cat /tmp/pid-ann").trim().to_owned()
     };

@@ -5,7 +5,6 @@
 
 mod admit;
 mod clocks;
-mod explain;
 mod migrate;
 mod overhead;
 mod route;
@@ -13,13 +12,14 @@ mod signal;
 mod start_host;
 mod target;
 mod traceable;
+mod why;
 mod yama;
 
 pub use admit::admit_guests;
 pub use clocks::ClockWatch;
-pub use explain::explain;
 pub use migrate::{move_process, move_soon, no_such, owner_of};
 pub use overhead::Overhead;
 pub use route::{Wants, find_route};
 pub use signal::{renice, resume, stop};
+pub use why::explain;
 pub use yama::{allow_keeper, let_trace};
