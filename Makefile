@@ -32,6 +32,8 @@ MPI = libopenmpi-dev libmpich-dev pvm-dev netpipe-openmpi
 GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils findutils \
 	grep sed gawk bc file diffutils g++ redis-server redis-tools rsync lua5.4 tcl tmux nano \
 	vim-tiny
+# Whose parsers check the files of `armento fabric`, and one of whom sets up networks in namespaces.
+NETWORK = netplan.io ifupdown dnsmasq-base
 # Debian machines in QEMU, for tests: the image is made of Debian's packages.
 MACHINES = qemu-system-x86 qemu-utils mmdebstrap e2fsprogs openssh-client zstd
 # make test-all only: the big ones, and what suites need; a node with another kernel (its kernel, of
@@ -52,7 +54,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(GUESTS) $(MACHINES)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(GUESTS) $(MACHINES) $(NETWORK)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace

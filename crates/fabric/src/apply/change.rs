@@ -188,7 +188,8 @@ pub fn confirm(dir: &Path, root: &Path) -> Result<Confirmed, ApplyError> {
 }
 
 /// Directories in which [`crate::render::node_files`] has files.
-const PLACES: [&str; 5] = [
+const PLACES: [&str; 6] = [
+    "etc/systemd/system",
     "etc/systemd/network",
     "etc/netplan",
     "etc/network/interfaces.d",

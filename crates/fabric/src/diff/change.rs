@@ -3,7 +3,7 @@
 use super::drift::{extra_addresses, extra_routes, find, same};
 use crate::observe::{Observed, RouteSeen, Seen};
 use crate::plan::{Device, NodePlan};
-use crate::render::{add_link, route_words};
+use crate::render::{add_address, add_link, route_words};
 use std::collections::BTreeSet;
 
 /// What brings the kernel from `seen` to the plan; empty if nothing differs. Kernel settings are not `ip`'s: see
@@ -89,7 +89,7 @@ pub fn commands(plan: &NodePlan, seen: &Observed) -> Vec<String> {
                 .as_ref()
                 .is_some_and(|s| s.addresses.contains(address))
             {
-                lines.push(format!("address replace {address} dev {}", link.name));
+                lines.push(add_address(address, &link.name));
                 touched = true;
             }
         }
@@ -210,7 +210,9 @@ pub fn restore(before: &Observed, now: &Observed) -> Vec<String> {
             .iter()
             .filter(|a| new.is_none_or(|s| !s.addresses.contains(a)))
         {
-            lines.push(format!("address replace {address} dev {name}"));
+            let brd = old.broadcasts.iter().find(|(a, _)| a == address);
+            let brd = brd.map_or(String::new(), |(_, b)| format!(" broadcast {b}"));
+            lines.push(format!("address replace {address}{brd} dev {name}"));
         }
         lines.push(format!(
             "link set dev {name} {}",

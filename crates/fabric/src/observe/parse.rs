@@ -36,6 +36,9 @@ pub struct Seen {
     /// Something at the other end.
     pub carrier: bool,
     pub addresses: Vec<IpNet>,
+    /// Broadcast addresses of those that have one.
+    #[serde(default)]
+    pub broadcasts: Vec<(IpNet, IpAddr)>,
     /// The bond that it is in.
     pub bond: Option<String>,
     /// The link below and the number.
@@ -149,10 +152,12 @@ fn link(v: &Value) -> Seen {
     let data = &info["info_data"];
     let member = &info["info_slave_data"]; // KERNEL: iproute2's word
     let in_bond = text(info, "info_slave_kind") == "bond"; // KERNEL: iproute2's word
+    let infos = || v["addr_info"].as_array().into_iter().flatten();
     let address = |a: &Value| {
         let local: IpAddr = a["local"].as_str()?.parse().ok()?;
         IpNet::new(local, a["prefixlen"].as_u64()?.try_into().ok()?).ok()
     };
+    let broadcast = |a: &Value| Some((address(a)?, a["broadcast"].as_str()?.parse().ok()?));
     let permanent = v["permaddr"]
         .as_str()
         .or_else(|| member["perm_hwaddr"].as_str());
@@ -168,12 +173,8 @@ fn link(v: &Value) -> Seen {
         mtu: number(v, "mtu"),
         up: flags.contains(&"UP"),
         carrier: flags.contains(&"LOWER_UP"),
-        addresses: v["addr_info"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(address)
-            .collect(),
+        addresses: infos().filter_map(address).collect(),
+        broadcasts: infos().filter_map(broadcast).collect(),
         bond: in_bond.then(|| text(v, "master")), // KERNEL: iproute2's word
         vlan,
         bonding: (kind == "bond").then(|| bond(data)),

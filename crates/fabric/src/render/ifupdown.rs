@@ -1,9 +1,9 @@
 //! interfaces(5) of Debian's ifupdown.
 //!
-//! Bonds and VLANs are made by `ip`, not by the scripts of ifenslave and vlan, which Debian does not install by itself
-//! and which call some settings by other names.
+//! Bonds are made by `ip`, not by the scripts of ifenslave, which Debian does not install by itself and which call some
+//! settings by other names.
 
-use super::{File, MARK, add_link, route_words};
+use super::{File, MARK, add_address, add_link, route_words};
 use crate::plan::{Device, NodePlan, Planned};
 use std::fmt::Write as _;
 
@@ -28,7 +28,9 @@ fn text(plan: &NodePlan) -> String {
 fn stanza(plan: &NodePlan, link: &Planned, text: &mut String) {
     let name = &link.name;
     let mut line = |l: std::fmt::Arguments| _ = writeln!(text, "{l}");
-    let first = link.addresses.first();
+    // Of a single address ifupdown makes a broadcast address that no other back end sets.
+    let single = |a: &&ipnet::IpNet| a.addr().is_ipv4() && a.prefix_len() > 30;
+    let first = link.addresses.first().filter(|a| !single(a));
     let family = if first.is_some_and(|a| a.addr().is_ipv6()) {
         "inet6"
     } else {
@@ -36,7 +38,9 @@ fn stanza(plan: &NodePlan, link: &Planned, text: &mut String) {
     };
     let method = if first.is_some() { "static" } else { "manual" };
     line(format_args!("iface {name} {family} {method}"));
-    if let Some(add) = add_link(link) {
+    // A VLAN's name, `bond0.4`, is enough: ifupdown makes and removes it by itself.
+    let add = add_link(link).filter(|_| !matches!(link.device, Device::Vlan { .. }));
+    if let Some(add) = add {
         line(format_args!("    pre-up ip {add}"));
     }
     if let Device::Bond { of, .. } = &link.device {
@@ -58,10 +62,8 @@ fn stanza(plan: &NodePlan, link: &Planned, text: &mut String) {
     if first.is_none() {
         line(format_args!("    up ip link set dev {name} up"));
     }
-    for address in link.addresses.iter().skip(1) {
-        line(format_args!(
-            "    up ip address replace {address} dev {name}"
-        ));
+    for address in link.addresses.iter().filter(|a| Some(*a) != first) {
+        line(format_args!("    up ip {}", add_address(address, name)));
     }
     if let Device::Bond { of, .. } = &link.device {
         for member in of {
@@ -78,7 +80,7 @@ fn stanza(plan: &NodePlan, link: &Planned, text: &mut String) {
         Device::Nic { .. } if first.is_none() => {
             line(format_args!("    down ip link set dev {name} down"))
         }
-        Device::Nic { .. } => {}
-        _ => line(format_args!("    post-down ip link del dev {name}")),
+        Device::Nic { .. } | Device::Vlan { .. } => {}
+        Device::Bond { .. } => line(format_args!("    post-down ip link del dev {name}")),
     }
 }

@@ -1,6 +1,7 @@
 //! Commands for `ip -batch`: what every other output must have the effect of.
 
 use crate::plan::{Device, NodePlan, Planned, Route};
+use ipnet::IpNet;
 use std::fmt::Write as _;
 
 /// All commands for a node whose cards have their names and nothing else. Order: bonds, members, VLANs, addresses, up,
@@ -26,7 +27,7 @@ pub fn batch(plan: &NodePlan) -> String {
     }
     for link in &plan.links {
         for address in &link.addresses {
-            line(format_args!("address replace {address} dev {}", link.name));
+            line(format_args!("{}", add_address(address, &link.name)));
         }
         line(format_args!("link set dev {} up", link.name));
     }
@@ -34,6 +35,15 @@ pub fn batch(plan: &NodePlan) -> String {
         line(format_args!("route replace {}", route_words(route)));
     }
     text
+}
+
+/// The command that gives a link an address, with the broadcast address that networkd and ifupdown set, too.
+pub fn add_address(address: &IpNet, link: &str) -> String {
+    let broadcast = match address {
+        IpNet::V4(a) if a.prefix_len() <= 30 => " broadcast +",
+        _ => "",
+    };
+    format!("address replace {address}{broadcast} dev {link}")
 }
 
 /// The command that makes a bond or a VLAN; none for a card.

@@ -14,7 +14,7 @@ mod openmosix_map;
 pub use dnsmasq::{Dhcp, dnsmasq};
 pub use hostfiles::{Form, hostfile, mpd_hosts};
 pub use hosts::hosts;
-pub use ip::{add_link, batch, route_words};
+pub use ip::{add_address, add_link, batch, route_words};
 pub use ipxe::ipxe;
 pub use openmosix_map::{ENTRIES_MAX as OPENMOSIX_ENTRIES_MAX, openmosix_map};
 
@@ -75,17 +75,30 @@ pub fn node_files(plan: &NodePlan, backend: Backend) -> Vec<File> {
         Backend::Ifupdown => vec![ifupdown::file(plan)],
         Backend::Netplan => vec![netplan::file(plan)],
         Backend::Networkd => networkd::files(plan),
-        Backend::Ip => vec![File {
-            path: "/etc/armento/fabric.batch".into(),
-            text: format!("{MARK}\n{}", batch(plan)),
-            mode: 0o644,
-        }],
+        Backend::Ip => ip_files(plan),
     };
     if backend != Backend::Netplan {
         files.extend(names(plan));
     }
     files.extend(sysctls(plan));
     files
+}
+
+/// The commands, and the unit that runs them: `systemctl enable armento-fabric` once.
+fn ip_files(plan: &NodePlan) -> Vec<File> {
+    let unit = "[Unit]\nDescription=Network of the farm's inventory\nDefaultDependencies=no\nWants=network.target\n\
+                After=systemd-udevd.service systemd-udev-settle.service\nWants=systemd-udev-settle.service\n\
+                Before=network.target\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+                ExecStart=/usr/sbin/ip -force -batch /etc/armento/fabric.batch\n\n[Install]\nWantedBy=multi-user.target\n";
+    let file = |path: &str, text: String| File {
+        path: path.into(),
+        text: format!("{MARK}\n{text}"),
+        mode: 0o644,
+    };
+    vec![
+        file("/etc/armento/fabric.batch", batch(plan)),
+        file("/etc/systemd/system/armento-fabric.service", unit.into()),
+    ]
 }
 
 /// One systemd.link(5) file a card, by its permanent address: kernel names change with slots and kernels.

@@ -69,7 +69,7 @@ fn network(plan: &NodePlan, link: &Planned) -> String {
         bond: Some(bond), ..
     } = &link.device
     {
-        line(format_args!("Bond={bond}"));
+        line(format_args!("LinkLocalAddressing=no\nBond={bond}"));
     }
     for above in &plan.links {
         if matches!(&above.device, Device::Vlan { below, .. } if *below == link.name) {
