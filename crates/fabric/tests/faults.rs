@@ -54,6 +54,7 @@ fn network(farm: &Farm, node: &str) -> Observed {
                     failures: 0,
                 });
             }
+            Device::Nic { mac: Some(mac), .. } => seen.mac = Some(*mac),
             Device::Nic { .. } => {}
             Device::Bond {
                 mode,

@@ -16,7 +16,7 @@ const HELP: &str = "Examples:
   armento fabric doctor                                        this node and its ways to the others
   armento fabric doctor --rsh ssh                              every node looks for itself; all is put together
   armento fabric doctor --rsh 'armento lab rsh --name x'       ... in a laboratory
-  armento fabric doctor --rsh ssh --pair n1 n2                 two nodes only
+  armento fabric doctor --rsh ssh --pair n1 n2 --load          two nodes only, and with data
   armento fabric doctor --observe > n1.json                    what this node sees, for --from
   armento fabric doctor --from n1.json n2.json
 
@@ -45,11 +45,16 @@ pub struct Args {
     /// How long observers listen for each other's frames, seconds
     #[arg(long, value_name = "S", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
     listen: u64,
+    /// Send data for ten seconds, too: to the other of the pair, or from each node to the next
+    #[arg(long)]
+    load: bool,
     /// Print JSON (schema armento.fabric.doctor/1)
     #[arg(long)]
     json: bool,
 }
 
+/// Long enough for queues, offloads and coalescing to be in their steady state.
+const LOAD: Duration = Duration::from_secs(10);
 /// Nodes whose observers run at once.
 const NODES_MAX: usize = 256;
 
@@ -90,6 +95,7 @@ fn look(farm: &Farm, args: &Args) -> Result<Observation> {
     let options = Options {
         peer: pair.iter().find(|p| **p != node.name).cloned(),
         listen: Duration::from_secs(args.listen),
+        load: args.load.then_some(LOAD),
     };
     let seen = probe(farm, node, &options);
     Ok(seen.map_err(|e| Failure {
@@ -154,6 +160,9 @@ fn everywhere(
             .args(["--listen", &args.listen.to_string()]);
         if !pair.is_empty() {
             command.arg("--pair").args(pair);
+        }
+        if args.load {
+            command.arg("--load");
         }
         let output = command
             .stdin(Stdio::null())

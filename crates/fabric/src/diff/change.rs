@@ -4,6 +4,7 @@ use super::drift::{extra_addresses, extra_routes, find, same};
 use crate::observe::{Observed, RouteSeen, Seen};
 use crate::plan::{Device, NodePlan};
 use crate::render::{add_address, add_link, route_words};
+use ipnet::IpNet;
 use std::collections::BTreeSet;
 
 /// What brings the kernel from `seen` to the plan; empty if nothing differs. Kernel settings are not `ip`'s: see
@@ -93,7 +94,7 @@ pub fn commands(plan: &NodePlan, seen: &Observed) -> Vec<String> {
                 touched = true;
             }
         }
-        if found.is_none_or(|s| !s.up)
+        if found.is_none_or(|s| !s.up || s.name != link.name)
             || lines.contains(&format!("link set dev {} down", link.name))
         {
             lines.push(format!("link set dev {} up", link.name));
@@ -150,23 +151,17 @@ fn renames(plan: &NodePlan, seen: &Observed, lines: &mut Vec<String>) {
 }
 
 /// What brings the kernel back from `now` to `before`: links by their index, then addresses, then routes that were
-/// added. Routes that were lost come back from `ip route save`.
+/// added. Routes that were lost come back from `ip route save`. Link-local addresses of IPv6 are the kernel's own.
 pub fn restore(before: &Observed, now: &Observed) -> Vec<String> {
     let mut lines = Vec::new();
-    let was = |s: &Seen| before.links.iter().find(|b| b.index == s.index);
-    for link in now
-        .links
-        .iter()
-        .filter(|s| was(s).is_none() && matches!(s.kind.as_str(), "bond" | "vlan"))
-    {
+    let was = |s: &Seen| before.links.iter().find(|b| is_same(b, s));
+    let is = |b: &Seen| now.links.iter().find(|s| is_same(b, s));
+    let made = |s: &&Seen| was(s).is_none() && is_made(s);
+    for link in now.links.iter().filter(made) {
         lines.push(format!("link del dev {}", link.name));
     }
-    let renamed: Vec<(&Seen, &Seen)> = now
-        .links
-        .iter()
-        .filter_map(|s| was(s).map(|b| (s, b)))
-        .filter(|(s, b)| s.name != b.name)
-        .collect();
+    let pairs = now.links.iter().filter_map(|s| Some((s, was(s)?)));
+    let renamed: Vec<(&Seen, &Seen)> = pairs.filter(|(s, b)| s.name != b.name).collect();
     for (now, _) in &renamed {
         lines.push(format!("link set dev {} down", now.name));
         lines.push(format!("link set dev {} name arm-{}", now.name, now.index));
@@ -177,54 +172,84 @@ pub fn restore(before: &Observed, now: &Observed) -> Vec<String> {
             now.index, before.name
         ));
     }
-    for old in before
-        .links
-        .iter()
-        .filter(|b| !now.links.iter().any(|s| s.index == b.index))
-    {
-        lines.extend(make_again(old));
-    }
+    let gone: Vec<&Seen> = before.links.iter().filter(|b| is(b).is_none()).collect();
+    lines.extend(gone.iter().filter_map(|b| make_again(b)));
     for old in &before.links {
-        let name = &old.name;
-        let new = now.links.iter().find(|s| s.index == old.index);
-        let bond = new.and_then(|s| s.bond.clone());
-        if old.bond != bond && old.kind != "bond" {
-            lines.push(format!("link set dev {name} down"));
-            match &old.bond {
-                Some(bond) => lines.push(format!("link set dev {name} master {bond}")), // KERNEL: ip's word
-                None => lines.push(format!("link set dev {name} nomaster")), // KERNEL: ip's word
-            }
-        }
-        if new.is_none_or(|s| s.mtu != old.mtu) {
-            lines.push(format!("link set dev {name} mtu {}", old.mtu));
-        }
-        for address in new
-            .iter()
-            .flat_map(|s| &s.addresses)
-            .filter(|a| !old.addresses.contains(a))
-        {
-            lines.push(format!("address del {address} dev {name}"));
-        }
-        for address in old
-            .addresses
-            .iter()
-            .filter(|a| new.is_none_or(|s| !s.addresses.contains(a)))
-        {
-            let brd = old.broadcasts.iter().find(|(a, _)| a == address);
-            let brd = brd.map_or(String::new(), |(_, b)| format!(" broadcast {b}"));
-            lines.push(format!("address replace {address}{brd} dev {name}"));
-        }
-        lines.push(format!(
-            "link set dev {name} {}",
-            if old.up { "up" } else { "down" }
-        ));
+        lines.extend(restore_link(old, is(old), &gone));
     }
     for route in now
         .routes
         .iter()
         .filter(|r| r.protocol != "kernel" && !before.routes.contains(r))
     {
-        lines.push(format!("route flush {}", seen_words(route)));
+        // By the name that its link has again.
+        let renamed = renamed.iter().find(|(s, _)| s.name == route.link);
+        let link = renamed.map_or(route.link.clone(), |(_, b)| b.name.clone());
+        // With its link all its routes went.
+        if before.links.iter().any(|b| b.name == link) {
+            let route = RouteSeen {
+                link,
+                ..route.clone()
+            };
+            lines.push(format!("route flush {}", seen_words(&route)));
+        }
+    }
+    lines
+}
+
+/// Links that commands make and remove.
+fn is_made(link: &Seen) -> bool {
+    matches!(link.kind.as_str(), "bond" | "vlan")
+}
+
+/// Cards keep their index; a bond or a VLAN that was made again is the same if all its settings are.
+fn is_same(before: &Seen, now: &Seen) -> bool {
+    let settings = |s: &Seen| {
+        let bond = s.bonding.as_ref();
+        bond.map(|b| (b.mode.clone(), b.miimon_ms, b.lacp_fast, b.hash.clone()))
+    };
+    match is_made(before) || is_made(now) {
+        false => before.index == now.index,
+        true => {
+            before.name == now.name
+                && before.kind == now.kind
+                && before.vlan == now.vlan
+                && settings(before) == settings(now)
+        }
+    }
+}
+
+fn restore_link(old: &Seen, new: Option<&Seen>, gone: &[&Seen]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let name = &old.name;
+    let own = |a: &&IpNet| !matches!(a, IpNet::V6(a) if a.addr().is_unicast_link_local());
+    let bond = new.and_then(|s| s.bond.as_ref());
+    let made_again = |bond: &String| gone.iter().any(|g| g.name == *bond);
+    let mut disturbed = new.is_none_or(|s| s.name != *name || s.up != old.up);
+    if old.bond.as_ref() != bond || old.bond.as_ref().is_some_and(made_again) {
+        disturbed = true;
+        lines.push(format!("link set dev {name} down"));
+        match &old.bond {
+            Some(bond) => lines.push(format!("link set dev {name} master {bond}")), // KERNEL: ip's word
+            None => lines.push(format!("link set dev {name} nomaster")), // KERNEL: ip's word
+        }
+    }
+    if new.is_none_or(|s| s.mtu != old.mtu) {
+        lines.push(format!("link set dev {name} mtu {}", old.mtu));
+    }
+    let added = new.into_iter().flat_map(|s| &s.addresses);
+    for address in added.filter(own).filter(|a| !old.addresses.contains(a)) {
+        lines.push(format!("address del {address} dev {name}"));
+    }
+    let lost = |a: &&IpNet| new.is_none_or(|s| !s.addresses.contains(a));
+    for address in old.addresses.iter().filter(own).filter(lost) {
+        let broadcast = old.broadcasts.iter().find(|(a, _)| a == address);
+        let broadcast = broadcast.map_or(String::new(), |(_, b)| format!(" broadcast {b}"));
+        lines.push(format!("address replace {address}{broadcast} dev {name}"));
+    }
+    if disturbed {
+        let word = if old.up { "up" } else { "down" };
+        lines.push(format!("link set dev {name} {word}"));
     }
     lines
 }

@@ -132,20 +132,20 @@ fn guess(file: &Given) -> Option<System> {
         .text
         .lines()
         .map(|l| l.split('#').next().unwrap_or_default().trim());
+    // `dev:address`, or `dev(K=V):` without one; a key of YAML ends with its colon.
+    let device =
+        |w: &&str| w.contains(':') && (!w.ends_with(':') || w.ends_with("):")) && !is_mac(w);
+    let is_name = |w: &str| !w.contains(':') && w.parse::<std::net::IpAddr>().is_err();
     for line in lines.filter(|l| !l.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
+        if words.len() > 1 && is_name(words[0]) && words[1..].iter().all(device) {
+            return Some(System::Perceus);
+        }
         if line.ends_with(':') || line.contains(": ") {
             return Some(System::Warewulf);
         }
         if words[0].parse::<u16>().is_ok() && words.len() == 3 {
             return Some(System::OpenmosixMap);
-        }
-        if words.len() > 1
-            && words[1..].iter().all(|w| w.contains(':') && !is_mac(w))
-            && !is_mac(words[0])
-            && words[0].parse::<std::net::IpAddr>().is_err()
-        {
-            return Some(System::Perceus);
         }
         if words.iter().any(|w| is_mac(w)) {
             return Some(System::Ethers);

@@ -7,6 +7,7 @@ mod arp;
 mod beacon;
 mod dhcp;
 mod echo;
+mod load;
 mod observer;
 mod size;
 mod sys;

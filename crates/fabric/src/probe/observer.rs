@@ -1,7 +1,7 @@
 //! One node's look at itself and at its peers.
 
-use super::{arp, beacon, dhcp, echo, size};
-use crate::diagnose::{ArpAnswers, LinkExtra, OBSERVATION, Observation, PathSeen};
+use super::{arp, beacon, dhcp, echo, load, size};
+use crate::diagnose::{ArpAnswers, Flow, LinkExtra, OBSERVATION, Observation, PathSeen};
 use crate::inventory::{Farm, Node, Wiring};
 use crate::observe::{ObserveError, Observed, observe, run_ip};
 use crate::plan::{Device, NodePlan, plan};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What to look at.
 #[derive(Clone, Debug)]
@@ -20,12 +20,16 @@ pub struct Options {
     pub peer: Option<String>,
     /// How long observers listen for each other.
     pub listen: Duration,
+    /// Send data for so long to the peer, or to the next node, and receive that of others.
+    pub load: Option<Duration>,
 }
 
 /// Paths that are probed; in larger farms the first ones.
 const PATHS_MAX: usize = 256;
 /// Peers whose packet sizes are probed at once.
 const AT_ONCE: usize = 32;
+/// Between the first observer that begins to send and the last one.
+const LOAD_GRACE: Duration = Duration::from_secs(10);
 const SMALL: u32 = 84;
 const SMALL_COUNT: u32 = 5;
 const FULL_COUNT: u32 = 20;
@@ -83,6 +87,9 @@ pub fn probe(farm: &Farm, node: &Node, options: &Options) -> Result<Observation,
         note("answers for addresses", &e);
         Vec::new()
     });
+    let flows = options.load.map_or(Vec::new(), |time| {
+        flows(farm, node, &ways, options, time, &mut note)
+    });
     let dhcp = dhcp_servers(farm, node, &before, &mut note);
     let network = observe(keys())?;
     let mut extras = Vec::new();
@@ -100,7 +107,7 @@ pub fn probe(farm: &Farm, node: &Node, options: &Options) -> Result<Observation,
         heard,
         arp,
         dhcp,
-        flows: Vec::new(),
+        flows,
         gaps,
     })
 }
@@ -289,6 +296,66 @@ fn answers(
             macs,
         })
         .collect())
+}
+
+/// Under load: the peer that was asked for, or the node after this one, in every net; meanwhile others send here.
+fn flows(
+    farm: &Farm,
+    node: &Node,
+    ways: &[Way],
+    options: &Options,
+    time: Duration,
+    note: &mut dyn FnMut(&str, &dyn std::fmt::Display),
+) -> Vec<Flow> {
+    let at = farm
+        .nodes
+        .iter()
+        .position(|n| n.name == node.name)
+        .unwrap_or(0);
+    let ring = farm
+        .nodes
+        .iter()
+        .cycle()
+        .skip(at + 1)
+        .take(farm.nodes.len());
+    let next = ring
+        .map(|n| &n.name)
+        .find(|n| ways.iter().any(|w| w.peer == **n));
+    let chosen: Vec<&Way> = match (&options.peer, next) {
+        (Some(_), _) => ways.iter().collect(),
+        (None, Some(next)) => ways.iter().filter(|w| w.peer == *next).collect(),
+        (None, None) => Vec::new(),
+    };
+    let mut own: Vec<Ipv4Addr> = Vec::new();
+    for net in chosen.iter().map(|w| &w.net) {
+        if let Some(IpAddr::V4(address)) = node.address(net) {
+            own.push(address);
+        }
+    }
+    // Observers begin some seconds apart.
+    let until = Instant::now() + LOAD_GRACE + time * chosen.len().max(1) as u32;
+    std::thread::scope(|s| {
+        let receivers: Vec<_> = own
+            .iter()
+            .map(|a| s.spawn(move || load::receive(*a, until)))
+            .collect();
+        let mut flows = Vec::new();
+        for way in &chosen {
+            match load::send(&way.peer, &way.net, way.address, time) {
+                Some(flow) => flows.push(flow),
+                None => note(
+                    "load",
+                    &format!("no observer receives at {} in {}", way.peer, way.net),
+                ),
+            }
+        }
+        for receiver in receivers {
+            if let Ok(Err(e)) = receiver.join() {
+                note("load of others", &e);
+            }
+        }
+        flows
+    })
 }
 
 fn dhcp_servers(

@@ -41,7 +41,10 @@ fn stanza(plan: &NodePlan, link: &Planned, text: &mut String) {
     // A VLAN's name, `bond0.4`, is enough: ifupdown makes and removes it by itself.
     let add = add_link(link).filter(|_| !matches!(link.device, Device::Vlan { .. }));
     if let Some(add) = add {
-        line(format_args!("    pre-up ip {add}"));
+        // It may be there: left by a start that failed, or brought up for a VLAN on it.
+        line(format_args!(
+            "    pre-up test -d /sys/class/net/{name} || ip {add}"
+        ));
     }
     if let Device::Bond { of, .. } = &link.device {
         for member in of {
