@@ -386,7 +386,7 @@ fn faults_on_paths_are_named_first() {
         }
     });
     let mac = |text: &str| text.parse().expect("mac");
-    first(farm, "arp-flux", "n2", "", |all| {
+    first(farm, "arp-flux", "n2", "lan0", |all| {
         let second = all[1].network.links[1].mac.expect("mac");
         all[0]
             .arp
@@ -396,7 +396,7 @@ fn faults_on_paths_are_named_first() {
             .macs
             .push(second);
     });
-    first(farm, "duplicate-address", "n2", "", |all| {
+    first(farm, "duplicate-address", "n2", "lan0", |all| {
         all[0]
             .arp
             .iter_mut()
@@ -413,6 +413,31 @@ fn faults_on_paths_are_named_first() {
             lag_us: 150,
         });
     });
+}
+
+#[test]
+fn a_switch_port_is_named_by_the_paths_that_have_it_in_common() {
+    let farm = &read(SWITCHED).expect("farm");
+    let small = Some(MtuProbe {
+        wanted: 9000,
+        passed: 1500,
+        local: false,
+    });
+    let through = |all: &mut [Observation], only_to: bool| {
+        for one in all {
+            let own = one.node == "n3";
+            let paths = one.paths.iter_mut().filter(|p| p.net == "app");
+            for path in paths.filter(|p| p.peer == "n3" || own && !only_to) {
+                path.mtu = small.clone();
+            }
+        }
+    };
+    first(farm, "mtu-path", "n3", "bond0.4", |all| through(all, false));
+    // One way only: the node itself sees nothing.
+    first(farm, "mtu-path", "n3", "bond0.4", |all| through(all, true));
+    let mut all = healthy(farm);
+    through(&mut all, false);
+    assert_eq!(diagnose(farm, &all).len(), 1, "one fault, one finding");
 }
 
 #[test]

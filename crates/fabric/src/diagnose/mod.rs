@@ -3,6 +3,7 @@
 
 mod bonds;
 mod code;
+mod culprit;
 mod links;
 mod observation;
 mod paths;
@@ -55,7 +56,7 @@ pub fn diagnose(farm: &Farm, seen: &[Observation]) -> Vec<Finding> {
         paths::check(farm, one, seen, &mut add);
     }
     wiring::check(farm, seen, &mut add);
-    let mut sorted = causes(found);
+    let mut sorted = culprit::name(causes(found), seen);
     sorted.sort_by(|a, b| {
         (a.0, &a.1.node, &a.1.link, &a.1.peer).cmp(&(b.0, &b.1.node, &b.1.link, &b.1.peer))
     });
@@ -88,11 +89,18 @@ fn causes(found: Vec<(Code, Finding)>) -> Vec<(Code, Finding)> {
         .filter(|(c, _)| *c == Code::MtuSetting)
         .map(|(_, f)| f.node.clone())
         .collect();
+    let doubles: Vec<String> = found
+        .iter()
+        .filter(|(c, _)| *c == Code::DuplicateAddress)
+        .map(|(_, f)| f.node.clone())
+        .collect();
     let kept = found.into_iter().filter(|(code, f)| {
         let among = |nodes: &[String]| ends(f).iter().flatten().any(|n| nodes.contains(n));
         match code {
             Code::Unreachable | Code::Asymmetric | Code::Loss => !among(&broken),
             Code::MtuPath | Code::MtuLocal => !among(&mtu) && !among(&broken),
+            // Who has taken the peer's address sends to itself.
+            Code::Route => !f.peer.as_ref().is_some_and(|p| doubles.contains(p)),
             _ => true,
         }
     });

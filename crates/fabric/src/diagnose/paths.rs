@@ -3,6 +3,7 @@
 use super::code::Code;
 use super::observation::{Observation, PathSeen};
 use super::{Add, At};
+use crate::addr::Mac;
 use crate::inventory::{Farm, Wiring};
 use crate::plan::plan;
 use crate::topology::hops;
@@ -215,47 +216,61 @@ fn asymmetric(one: &Observation, path: &PathSeen, all: &[Observation], at: At, a
 fn answers(farm: &Farm, one: &Observation, all: &[Observation], add: Add) {
     for arp in &one.arp {
         let evidence = format!("arping -c 3 -I {} {}", arp.link, arp.address);
-        let own: BTreeSet<_> = all
-            .iter()
-            .filter(|o| o.node == arp.node)
-            .flat_map(|o| &o.network.links)
-            .flat_map(|l| [l.mac, l.permanent])
-            .flatten()
-            .collect();
-        let known = farm.node(&arp.node).into_iter().flat_map(|n| &n.links);
-        let declared = known.filter_map(|l| match l.kind {
-            crate::inventory::Kind::Nic { mac } => mac,
-            crate::inventory::Kind::Bond(_) => None,
-        });
-        let own: BTreeSet<_> = own.into_iter().chain(declared).collect();
+        let own = cards(farm, &arp.node, all);
         let foreign: Vec<String> = arp
             .macs
             .iter()
             .filter(|m| !own.contains(m))
-            .map(ToString::to_string)
+            .map(|m| owner(farm, *m, all))
             .collect();
-        let self_asked = arp.node == one.node;
-        // The own node never answers itself: any answer is another's, unless two of its links are on one wire.
-        if !foreign.is_empty()
-            && !own.is_empty()
-            && (self_asked || arp.macs.len() > foreign.len() || one.node != arp.node)
-        {
+        let device = farm
+            .node(&arp.node)
+            .map(|n| plan(farm, n).links)
+            .and_then(|links| {
+                let has = |l: &crate::plan::Planned| {
+                    l.addresses
+                        .iter()
+                        .any(|a| a.addr().to_string() == arp.address)
+                };
+                links.into_iter().find(has).map(|l| l.name)
+            });
+        let at = At::link(&arp.node, device.as_deref().unwrap_or_default());
+        if !foreign.is_empty() && !own.is_empty() {
             let what = format!(
                 "{} has {}, and {} answers for it",
                 arp.node,
                 arp.address,
                 foreign.join(", ")
             );
-            let at = At {
-                node: &arp.node,
-                link: if self_asked { &arp.link } else { "" },
-                peer: None,
-            };
             add(Code::DuplicateAddress, at, what, evidence);
-        } else if arp.macs.len() > 1 && !self_asked {
+        } else if arp.macs.len() > 1 && arp.node != one.node {
             let list: Vec<String> = arp.macs.iter().map(ToString::to_string).collect();
             let what = format!("for {} answer {}", arp.address, list.join(" and "));
-            add(Code::ArpFlux, At::link(&arp.node, ""), what, evidence);
+            add(Code::ArpFlux, at, what, evidence);
         }
     }
+}
+
+/// Hardware addresses of a node, as it says and as the inventory says.
+fn cards(farm: &Farm, node: &str, all: &[Observation]) -> BTreeSet<Mac> {
+    let links = all
+        .iter()
+        .filter(|o| o.node == node)
+        .flat_map(|o| &o.network.links);
+    let said = links.flat_map(|l| [l.mac, l.permanent]).flatten();
+    let links = farm.node(node).into_iter().flat_map(|n| &n.links);
+    let declared = links.filter_map(|l| match l.kind {
+        crate::inventory::Kind::Nic { mac } => mac,
+        crate::inventory::Kind::Bond(_) => None,
+    });
+    said.chain(declared).collect()
+}
+
+/// A hardware address, with the node that has it if one is known.
+fn owner(farm: &Farm, mac: Mac, all: &[Observation]) -> String {
+    let node = farm
+        .nodes
+        .iter()
+        .find(|n| cards(farm, &n.name, all).contains(&mac));
+    node.map_or_else(|| mac.to_string(), |n| format!("{mac} ({})", n.name))
 }

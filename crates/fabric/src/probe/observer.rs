@@ -190,7 +190,19 @@ fn paths(ways: &[Way]) -> std::io::Result<Vec<PathSeen>> {
         echo::echo(&asks.collect::<Vec<_>>())
     };
     let small = ask(|_| SMALL, SMALL_COUNT)?;
-    let full = ask(|w| w.mtu, FULL_COUNT)?;
+    let mut full = ask(|w| w.mtu, FULL_COUNT)?;
+    // All observers ask at once: what was lost then may be the burst's fault. It counts if it is lost again.
+    for (i, way) in ways.iter().enumerate().filter(|(i, _)| small[*i] > 0) {
+        if (1..FULL_COUNT).contains(&full[i]) {
+            let again = echo::Ask {
+                to: way.address,
+                size: way.mtu,
+                count: FULL_COUNT,
+            };
+            let answered = echo::echo(&[again])?;
+            full[i] = full[i].max(answered[0]);
+        }
+    }
     let sizes = sizes(ways, &small);
     let path = |(i, way): (usize, &Way)| PathSeen {
         peer: way.peer.clone(),

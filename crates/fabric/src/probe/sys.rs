@@ -28,9 +28,19 @@ fn set_int(fd: &impl AsRawFd, level: i32, name: i32, value: i32) -> io::Result<(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.cast(), len) }).map(drop)
 }
 
+/// KERNEL: include/uapi/linux/icmp.h
+const ICMP_FILTER: i32 = 1;
+/// Bytes: 256 paths with a packet of 9000 bytes each, and what the kernel adds to them.
+const BUFFER: i32 = 8 << 20;
+
 /// A raw socket of ICMP for IPv4: `send_to` takes a message, `recv_from` gives whole packets. Needs CAP_NET_RAW.
 pub(super) fn icmp() -> io::Result<UdpSocket> {
     let socket = socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)?;
+    // KERNEL: raw(7), ICMP_FILTER (1): a bit set is a type not wanted; 0 is the answer to an echo request.
+    set_int(&socket, libc::SOL_RAW, ICMP_FILTER, !1)?;
+    // Answers of many peers wait there while this process does not run. More than the user's limit needs root.
+    set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER)
+        .or_else(|_| set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER))?;
     // `UdpSocket` only because it has the calls; ports mean nothing here.
     Ok(UdpSocket::from(socket))
 }
