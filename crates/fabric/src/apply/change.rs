@@ -131,6 +131,14 @@ fn saved_routes(family: &str) -> io::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
+/// KERNEL: iproute2 reads its input twice, so it must be a file. Routes that are there already are passed over.
+fn restore_routes(family: &str, saved: &Path) -> io::Result<()> {
+    let mut ip = std::process::Command::new("ip");
+    ip.args([family, "route", "restore"])
+        .stdin(fs::File::open(saved)?);
+    ip.output().map(drop)
+}
+
 fn drop_pending(dir: &Path) {
     let _ = fs::remove_dir_all(pending_dir(dir));
 }
@@ -237,7 +245,7 @@ pub fn undo(dir: &Path, id: Option<&str>) -> Result<Undone, ApplyError> {
 /// What could not be brought back.
 fn back(before: &Observed, saved: &Path) -> Vec<String> {
     let keys = || before.sysctls.keys().map(String::as_str);
-    // Twice: what the first round made possible (a bond that is there again) the second completes.
+    // What fails here is seen below. Twice: what the first round made possible (a bond that is there again) the second completes.
     for _ in 0..2 {
         let Ok(now) = observe(keys()) else {
             continue;
@@ -245,9 +253,7 @@ fn back(before: &Observed, saved: &Path) -> Vec<String> {
         // Single commands may fail because the kernel did the same already; what counts is looked at below.
         let _ = run_batch(&restore(before, &now), true);
         for (file, family) in [("routes4", "-4"), ("routes6", "-6")] {
-            if let Ok(bytes) = fs::read(saved.join(file)) {
-                let _ = run_ip(&[family, "route", "restore"], Some(&bytes));
-            }
+            let _ = restore_routes(family, &saved.join(file));
         }
         let _ = set(before.sysctls.iter());
     }

@@ -74,6 +74,8 @@ fn causes(found: Vec<(Code, Finding)>) -> Vec<(Code, Finding)> {
                 | Code::NoCarrier
                 | Code::LinkDown
                 | Code::Address
+                | Code::DuplicateAddress
+                | Code::ArpFlux
                 | Code::Route
                 | Code::Cable
                 | Code::LacpPartner

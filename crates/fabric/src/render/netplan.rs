@@ -14,13 +14,13 @@ pub(super) fn file(plan: &NodePlan) -> File {
 
 fn text(plan: &NodePlan) -> String {
     let mut text = format!("{MARK}\nnetwork:\n  version: 2\n  renderer: networkd\n");
-    let kinds: [(&str, fn(&Device) -> bool); 3] = [
-        ("ethernets", |d| matches!(d, Device::Nic { .. })),
-        ("bonds", |d| matches!(d, Device::Bond { .. })),
-        ("vlans", |d| matches!(d, Device::Vlan { .. })),
-    ];
-    for (kind, is) in kinds {
-        let links: Vec<&Planned> = plan.links.iter().filter(|l| is(&l.device)).collect();
+    let kind_of = |l: &Planned| match l.device {
+        Device::Nic { .. } => "ethernets",
+        Device::Bond { .. } => "bonds",
+        Device::Vlan { .. } => "vlans",
+    };
+    for kind in ["ethernets", "bonds", "vlans"] {
+        let links: Vec<&Planned> = plan.links.iter().filter(|l| kind_of(l) == kind).collect();
         if links.is_empty() {
             continue;
         }
