@@ -39,7 +39,7 @@ impl Farm {
             ..Spec::default()
         };
         let lab = Lab::up(spec).expect("a lab");
-        let first = &lab.node(0).addr;
+        let first = &lab.node(1).addr;
         let cidr = first
             .rsplit_once('.')
             .map(|(head, _)| format!("{head}.0/24"))
@@ -58,7 +58,7 @@ impl Farm {
     fn sh(&self, node: usize, script: &str) {
         let output = self
             .lab
-            .node(node - 1)
+            .node(node)
             .command("sh")
             .args(["-c", script])
             .stdin(Stdio::null())
@@ -135,7 +135,7 @@ fn doctor_names_each_fault_of_a_switched_farm_first() {
         return;
     };
     assert_eq!(farm.doctor(), []);
-    let addr = |node: usize| farm.lab.node(node - 1).addr.clone();
+    let addr = |node: usize| farm.lab.node(node).addr.clone();
     farm.finds(
         "mtu-setting",
         2,
@@ -196,11 +196,11 @@ fn doctor_names_each_fault_of_a_p2p_farm_first() {
         farm.sh(node, &apply);
     }
     assert_eq!(farm.doctor(), []);
-    let n3 = farm.lab.node(2).addr.clone();
+    let n3 = farm.lab.node(3).addr.clone();
     let lost = format!("ip route del {n3}/32");
     let again = format!(
         "ip route add {n3}/32 dev eth1 scope link src {}",
-        farm.lab.node(0).addr
+        farm.lab.node(1).addr
     ); // KERNEL: ip's word
     farm.finds("route-wrong", 1, "eth1", &[(1, &lost)], &[(1, &again)]);
     let swap = "ip link set eth0 down; ip link set eth1 down; ip link set eth0 name t; ip link set eth1 name eth0; ip link set t name eth1; ip link set eth0 up; ip link set eth1 up";

@@ -1,6 +1,6 @@
 //! `armento fabric apply`, `confirm`, and the timer between them.
 
-use super::{Source, node};
+use super::source::{Source, node};
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::apply::{self, ApplyError, CONFIRM_S, CONFIRM_S_MAX, STATE_DIR};

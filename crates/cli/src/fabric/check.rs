@@ -1,6 +1,6 @@
 //! `armento fabric check`.
 
-use super::{Source, node};
+use super::source::{Source, node};
 use crate::out::{Failure, say, say_json, table};
 use anyhow::Result;
 use armento_fabric::diff::{Drift, diff};

@@ -1,6 +1,6 @@
 //! `armento fabric cost`.
 
-use super::Source;
+use super::source::Source;
 use crate::out::{say, say_json, table};
 use anyhow::Result;
 use armento_fabric::topology::{Cost, MBIT, cost, cost_table};

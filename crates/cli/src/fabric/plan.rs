@@ -1,6 +1,6 @@
 //! `armento fabric plan`.
 
-use super::{Source, node};
+use super::source::{Source, node};
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::diff::{commands, diff};

@@ -1,8 +1,8 @@
 //! Bonds: partner, aggregators, members, how flows are spread.
 
 use super::code::Code;
+use super::finding::{Add, At};
 use super::observation::Observation;
-use super::{Add, At};
 use crate::inventory::{BondMode, Farm, Kind};
 use crate::observe::Seen;
 use std::collections::BTreeSet;

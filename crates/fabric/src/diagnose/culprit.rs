@@ -1,7 +1,7 @@
 //! Many paths with one fault and one node at an end of each: the fault is at that node.
 
-use super::Finding;
 use super::code::Code;
+use super::finding::Finding;
 use super::observation::Observation;
 use std::collections::{BTreeMap, BTreeSet};
 

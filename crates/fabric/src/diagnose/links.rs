@@ -1,8 +1,8 @@
 //! What is wrong at a link: drift, carrier, speed, duplex, counters.
 
 use super::code::Code;
+use super::finding::{Add, At};
 use super::observation::Observation;
-use super::{Add, At};
 use crate::diff::diff;
 use crate::inventory::{Farm, Kind, Wiring};
 use crate::observe::Seen;

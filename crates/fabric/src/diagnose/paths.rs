@@ -1,8 +1,8 @@
 //! What is wrong between two nodes: routes, size, loss, answers for addresses, clocks.
 
 use super::code::Code;
+use super::finding::{Add, At};
 use super::observation::{Observation, PathSeen};
-use super::{Add, At};
 use crate::addr::Mac;
 use crate::inventory::{Farm, Wiring};
 use crate::plan::plan;

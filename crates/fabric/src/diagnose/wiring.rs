@@ -1,8 +1,8 @@
 //! Cables as they are: what each observer heard of the others, against the inventory; clocks from the same frames.
 
 use super::code::Code;
+use super::finding::{Add, At};
 use super::observation::{Heard, Observation};
-use super::{Add, At};
 use crate::inventory::{Farm, Port, Wiring};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! ethers(5): hardware address, then name or address. A hosts file beside it tells the other one.
 
-use super::Given;
 use super::draft::{Draft, with_mask};
+use super::given::Given;
 use super::hosts::Hosts;
 use std::net::IpAddr;
 

@@ -1,6 +1,6 @@
 //! hosts(5) and lists of hardware addresses among the given files.
 
-use super::Given;
+use super::given::Given;
 use crate::addr::Mac;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

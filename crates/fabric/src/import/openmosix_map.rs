@@ -1,8 +1,8 @@
 //! /etc/openmosix.map: `first-ID host-or-address count`, and `ID address ALIAS`.
 
 use super::draft::{Draft, with_mask};
+use super::given::{Given, ImportError};
 use super::hosts::Hosts;
-use super::{Given, ImportError};
 use crate::inventory::NODES_MAX;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

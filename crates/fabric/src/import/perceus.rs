@@ -4,8 +4,8 @@
 //! patterns override per device.
 
 use super::draft::{Device, Draft, vlan_of, with_mask};
+use super::given::{Given, ImportError};
 use super::hosts::Hosts;
-use super::{Given, ImportError};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 

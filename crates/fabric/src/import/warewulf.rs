@@ -1,7 +1,7 @@
 //! Warewulf 4: nodes.conf, profiles merged into nodes as its manual says: the node's own values win.
 
 use super::draft::{Device, Draft, with_mask};
-use super::{Given, ImportError};
+use super::given::{Given, ImportError};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 

@@ -1,6 +1,6 @@
 //! dnsmasq.conf for the boot net: static leases by hardware address, network boot for BIOS and UEFI.
 
-use super::MARK;
+use super::file::MARK;
 use crate::inventory::{Farm, Kind, Link, Node, Root};
 use std::fmt::Write as _;
 

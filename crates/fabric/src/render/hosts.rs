@@ -1,6 +1,6 @@
 //! hosts(5): every node by name, in every net.
 
-use super::MARK;
+use super::file::MARK;
 use crate::inventory::Farm;
 
 /// The farm's lines for /etc/hosts. A node is known by its name in the main net, and as NAME-NET in each net.

@@ -3,7 +3,8 @@
 //! Bonds are made by `ip`, not by the scripts of ifenslave, which Debian does not install by itself and which call some
 //! settings by other names.
 
-use super::{File, MARK, add_address, add_link, route_words};
+use super::file::{File, MARK};
+use super::ip::{add_address, add_link, route_words};
 use crate::plan::{Device, NodePlan, Planned};
 use std::fmt::Write as _;
 

@@ -2,6 +2,7 @@
 //! Start at [`node_files`] and [`farm_files`].
 
 mod dnsmasq;
+mod file;
 mod hostfiles;
 mod hosts;
 mod ifupdown;
@@ -9,123 +10,14 @@ mod ip;
 mod ipxe;
 mod netplan;
 mod networkd;
+mod node;
 mod openmosix_map;
 
 pub use dnsmasq::{Dhcp, dnsmasq};
+pub use file::{Backend, File, MARK};
 pub use hostfiles::{Form, hostfile, mpd_hosts};
 pub use hosts::hosts;
 pub use ip::{add_address, add_link, batch, route_words};
 pub use ipxe::ipxe;
+pub use node::node_files;
 pub use openmosix_map::{ENTRIES_MAX as OPENMOSIX_ENTRIES_MAX, openmosix_map};
-
-use crate::plan::{Device, NodePlan};
-
-/// A file to be written.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct File {
-    /// Absolute, on the node.
-    pub path: String,
-    pub text: String,
-    /// Permissions. netplan complains about files that others may read.
-    pub mode: u32,
-}
-
-/// What sets up a node's network when it starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
-    Ifupdown,
-    Netplan,
-    Networkd,
-    /// Commands for `ip -batch`, run by a unit of ours.
-    Ip,
-}
-
-impl Backend {
-    /// All of them.
-    pub const ALL: [Backend; 4] = [
-        Backend::Ifupdown,
-        Backend::Netplan,
-        Backend::Networkd,
-        Backend::Ip,
-    ];
-
-    /// As users write it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Backend::Ifupdown => "ifupdown",
-            Backend::Netplan => "netplan",
-            Backend::Networkd => "networkd",
-            Backend::Ip => "ip",
-        }
-    }
-
-    /// The back end of a word.
-    pub fn from_word(word: &str) -> Option<Backend> {
-        Backend::ALL.into_iter().find(|b| b.word() == word)
-    }
-}
-
-/// First line of every file that we write; a file without it is somebody else's.
-pub const MARK: &str = "# Written by `armento fabric`; changes belong into the farm's inventory.";
-
-/// The files of one node for one back end. Names of cards and kernel settings are the same files for all of them, but for
-/// netplan, which names cards itself.
-pub fn node_files(plan: &NodePlan, backend: Backend) -> Vec<File> {
-    let mut files = match backend {
-        Backend::Ifupdown => vec![ifupdown::file(plan)],
-        Backend::Netplan => vec![netplan::file(plan)],
-        Backend::Networkd => networkd::files(plan),
-        Backend::Ip => ip_files(plan),
-    };
-    if backend != Backend::Netplan {
-        files.extend(names(plan));
-    }
-    files.extend(sysctls(plan));
-    files
-}
-
-/// The commands, and the unit that runs them: `systemctl enable armento-fabric` once.
-fn ip_files(plan: &NodePlan) -> Vec<File> {
-    let unit = "[Unit]\nDescription=Network of the farm's inventory\nDefaultDependencies=no\nWants=network.target\n\
-                After=systemd-udevd.service systemd-udev-settle.service\nWants=systemd-udev-settle.service\n\
-                Before=network.target\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
-                ExecStart=/usr/sbin/ip -force -batch /etc/armento/fabric.batch\n\n[Install]\nWantedBy=multi-user.target\n";
-    let file = |path: &str, text: String| File {
-        path: path.into(),
-        text: format!("{MARK}\n{text}"),
-        mode: 0o644,
-    };
-    vec![
-        file("/etc/armento/fabric.batch", batch(plan)),
-        file("/etc/systemd/system/armento-fabric.service", unit.into()),
-    ]
-}
-
-/// One systemd.link(5) file a card, by its permanent address: kernel names change with slots and kernels.
-fn names(plan: &NodePlan) -> Vec<File> {
-    let link = |name: &str, mac: &crate::addr::Mac| File {
-        path: format!("/etc/systemd/network/10-armento-{name}.link"),
-        text: format!(
-            "{MARK}\n[Match]\nPermanentMACAddress={mac}\n\n[Link]\nNamePolicy=\nName={name}\n"
-        ),
-        mode: 0o644,
-    };
-    let named = plan.links.iter().filter_map(|l| match &l.device {
-        Device::Nic { mac: Some(mac), .. } => Some(link(&l.name, mac)),
-        _ => None,
-    });
-    named.collect()
-}
-
-fn sysctls(plan: &NodePlan) -> Option<File> {
-    let lines: String = plan
-        .sysctls
-        .iter()
-        .map(|(k, v)| format!("{k} = {v}\n"))
-        .collect();
-    (!lines.is_empty()).then(|| File {
-        path: "/etc/sysctl.d/60-armento-fabric.conf".into(),
-        text: format!("{MARK}\n{lines}"),
-        mode: 0o644,
-    })
-}

@@ -1,6 +1,6 @@
 //! netplan(5), version 2. Names of cards are netplan's own `match` and `set-name`.
 
-use super::{File, MARK};
+use super::file::{File, MARK};
 use crate::plan::{Device, NodePlan, Planned, Route};
 use std::fmt::Write as _;
 

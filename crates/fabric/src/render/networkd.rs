@@ -1,6 +1,6 @@
 //! systemd.netdev(5) and systemd.network(5). `.link` files are written for all back ends.
 
-use super::{File, MARK};
+use super::file::{File, MARK};
 use crate::plan::{Device, NodePlan, Planned, Route};
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! /etc/openmosix.map: number, first address, count; then other addresses of a number as ALIAS.
 
-use super::MARK;
+use super::file::MARK;
 use crate::inventory::Farm;
 use std::net::{IpAddr, Ipv4Addr};
 
