@@ -35,6 +35,8 @@ GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils fi
 	vim-tiny
 # The dashboard is looked at in a browser. Node.js and npm, 20 or later, are not Debian 12's: tests that need them are skipped.
 WEB = chromium
+# Whose parsers check the files of `armento fabric`, and one of whom sets up networks in namespaces.
+NETWORK = netplan.io ifupdown dnsmasq-base
 # Debian machines in QEMU, for tests: the image is made of Debian's packages.
 MACHINES = qemu-system-x86 qemu-utils mmdebstrap e2fsprogs openssh-client zstd
 # make test-all only: the big ones, and what suites need; a node with another kernel (its kernel, of
@@ -55,7 +57,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(GUESTS) $(WEB) $(MACHINES)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace

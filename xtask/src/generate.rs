@@ -14,7 +14,7 @@ struct Page {
     text: fn() -> String,
 }
 
-const PAGES: [Page; 5] = [
+const PAGES: [Page; 6] = [
     Page {
         path: "docs/manual/reasons.md",
         text: reasons,
@@ -26,6 +26,10 @@ const PAGES: [Page; 5] = [
     Page {
         path: "docs/manual/phases.md",
         text: phases,
+    },
+    Page {
+        path: "docs/manual/faults.md",
+        text: armento_fabric::diagnose::page,
     },
     Page {
         path: "docs/state-census.md",

@@ -5,11 +5,13 @@
 //! otherwise the program's own.
 
 mod bench;
+mod boot;
 mod calls;
 mod choice;
 mod context;
 mod dfsa;
 mod discover;
+mod fabric;
 mod farm;
 mod files;
 mod hold;
@@ -110,6 +112,12 @@ enum Verb {
     Why(why::Args),
     /// Show the decisions about own processes, with their figures
     Log(log::Args),
+    /// The farm's network from one file: plan, apply, check, find faults
+    #[command(subcommand)]
+    Fabric(fabric::Cmd),
+    /// What nodes without a disk start from
+    #[command(subcommand)]
+    Boot(boot::Cmd),
     /// Make a farm on this one machine
     #[command(subcommand)]
     Lab(armento_lab::Cmd),
@@ -199,6 +207,8 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Hold(args) => hold::run(&args),
         Verb::Why(args) => why::run(&args),
         Verb::Log(args) => log::run(&args),
+        Verb::Fabric(cmd) => fabric::run(cmd),
+        Verb::Boot(cmd) => boot::run(&cmd),
         Verb::Lab(cmd) => armento_lab::run(cmd).map(armento_lab::told),
         Verb::Sim(args) => sim::run(&args),
         Verb::Conform(args) => armento_conform::run(&args),

@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["migrate"],
     &["keeper", "host"],
     &["noded"],
-    &["scenario"],
+    &["scenario", "fabric", "provision"],
     &["sim", "lab", "machines"],
     &["mpi"],
     &["conform", "papers"],
