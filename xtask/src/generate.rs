@@ -14,7 +14,7 @@ struct Page {
     text: fn() -> String,
 }
 
-const PAGES: [Page; 5] = [
+const PAGES: [Page; 8] = [
     Page {
         path: "docs/manual/reasons.md",
         text: reasons,
@@ -35,6 +35,18 @@ const PAGES: [Page; 5] = [
         path: "docs/papers.md",
         text: armento_papers::page,
     },
+    Page {
+        path: "docs/manual/mosix.md",
+        text: armento_mosix::page,
+    },
+    Page {
+        path: "clients/armento.schema.json",
+        text: schema,
+    },
+    Page {
+        path: "clients/python/src/armento/types.py",
+        text: armento_schema::python,
+    },
 ];
 
 /// Writes every generated page.
@@ -51,6 +63,10 @@ pub fn stale(root: &Path) -> Option<String> {
     let stale = PAGES.iter().filter(|p| current(p.path) != (p.text)());
     let paths: Vec<&str> = stale.map(|p| p.path).collect();
     (!paths.is_empty()).then(|| format!("{}: stale; run cargo xtask gen", paths.join(", ")))
+}
+
+fn schema() -> String {
+    format!("{:#}\n", armento_schema::document())
 }
 
 fn reasons() -> String {

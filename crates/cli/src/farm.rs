@@ -2,7 +2,7 @@
 //! `switches.rs`.
 
 use crate::out::{Failure, say};
-use crate::{choice, service, switches, trust};
+use crate::{allocation, choice, service, switches, trust};
 use armento_noded::{Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, new_token};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,6 +33,9 @@ pub enum Cmd {
     /// Remove a node from the farm for good; its keys are no longer accepted
     #[command(after_help = trust::REMOVE_HELP)]
     Remove(trust::Remove),
+    /// Make a farm of a Slurm allocation, run a program on it, and end it
+    #[command(after_help = allocation::HELP)]
+    Allocation(allocation::Allocation),
     /// Show what is switched off on this node, and how many processes are away or here
     #[command(after_help = switches::STATUS_HELP)]
     Status(switches::Status),
@@ -107,6 +110,7 @@ pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
         Cmd::Trust(args) => trust::trust(args),
         Cmd::Reload(args) => trust::reload(&args),
         Cmd::Remove(args) => trust::remove(args),
+        Cmd::Allocation(args) => allocation::run(&args),
         Cmd::Status(args) => switches::status(&args),
         Cmd::Start(args) => switches::start(&args),
         Cmd::Stop(args) => switches::stop(&args),

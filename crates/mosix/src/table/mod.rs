@@ -1,0 +1,168 @@
+//! Which commands and options of openMosix and MOSIX there are, and what becomes of each.
+//!
+//! The parsers refuse by this table, the manual pages and `armento mosix list` are made from it, and a test passes each
+//! example of it through the parsers. It does nothing. Start at [`COMMANDS`].
+
+mod control;
+mod run;
+mod screens;
+
+use crate::failed::Failed;
+use serde::Serialize;
+
+/// What becomes of an option or word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "fate", rename_all = "kebab-case")]
+pub enum Fate {
+    /// It does what it did; how, in words.
+    Works { how: &'static str },
+    /// It is accepted and changes nothing, because there is nothing to change.
+    NoEffect { why: &'static str },
+    /// It is refused with one line, before anything is done.
+    Refused {
+        why: &'static str,
+        hint: &'static str,
+    },
+}
+
+/// One option or word of a command.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Form {
+    /// As the old manual had it.
+    pub form: &'static str,
+    #[serde(flatten)]
+    pub fate: Fate,
+    /// Arguments with it, for the test that each form does what this table says.
+    #[serde(skip)]
+    pub example: &'static [&'static str],
+}
+
+/// A command by its old name.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Command {
+    pub name: &'static str,
+    /// `openMosix`, or `MOSIX` for names of its later versions.
+    pub system: &'static str,
+    pub about: &'static str,
+    pub synopsis: &'static [&'static str],
+    pub forms: &'static [Form],
+    /// What is different, a sentence each.
+    pub notes: &'static [&'static str],
+}
+
+const fn works(form: &'static str, how: &'static str, example: &'static [&'static str]) -> Form {
+    Form {
+        form,
+        fate: Fate::Works { how },
+        example,
+    }
+}
+
+const fn no_effect(
+    form: &'static str,
+    why: &'static str,
+    example: &'static [&'static str],
+) -> Form {
+    Form {
+        form,
+        fate: Fate::NoEffect { why },
+        example,
+    }
+}
+
+const fn refused(
+    form: &'static str,
+    why: &'static str,
+    hint: &'static str,
+    example: &'static [&'static str],
+) -> Form {
+    Form {
+        form,
+        fate: Fate::Refused { why, hint },
+        example,
+    }
+}
+
+/// Every name, in the order of the manual.
+pub const COMMANDS: &[Command] = &[
+    run::MIGRATE,
+    run::MOSRUN,
+    run::NOMIG,
+    run::RUNHOME,
+    run::RUNON,
+    run::CPUJOB,
+    run::IOJOB,
+    run::NODECAY,
+    run::SLOWDECAY,
+    run::FASTDECAY,
+    control::MOSCTL,
+    control::SETPE,
+    control::SHOWMAP,
+    control::OMDISCD,
+    screens::MOSMON,
+    screens::MPS,
+    screens::MTOP,
+    screens::OMPSINFO,
+    screens::MOSPS,
+    run::NATIVE,
+    run::MOSENV,
+    run::MOSMIGRATE,
+    run::MOSNATIVE,
+    control::MOSSETPE,
+    control::MOSBESTNODE,
+];
+
+/// The command of that name.
+pub fn command(name: &str) -> Option<&'static Command> {
+    COMMANDS.iter().find(|c| c.name == name)
+}
+
+/// The refusal of a form that the table refuses.
+pub fn refusal(command: &Command, form: &str) -> Failed {
+    let found = command.forms.iter().find(|f| f.form == form);
+    match found.map(|f| f.fate) {
+        Some(Fate::Refused { why, hint }) => {
+            Failed::new(format!("{form}: {why}; nothing was done"), hint)
+        }
+        _ => unknown(command, form),
+    }
+}
+
+/// The refusal of an argument that the command never had.
+pub fn unknown(command: &Command, word: &str) -> Failed {
+    Failed::new(
+        format!(
+            "{} has no option or word {}; nothing was done",
+            command.name,
+            armento_model::clean(word)
+        ),
+        format!("`{} --help` lists them", command.name),
+    )
+}
+
+/// The refusal of a line that is incomplete.
+pub fn usage(command: &Command, what: &str) -> Failed {
+    Failed::new(
+        format!("{what}; nothing was done"),
+        format!("usage: {}", command.synopsis.join("; ")),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_forms_are_unique_and_have_examples() {
+        let mut names = std::collections::BTreeSet::new();
+        for c in COMMANDS {
+            assert!(names.insert(c.name), "{} twice", c.name);
+            assert!(!c.synopsis.is_empty() && !c.about.is_empty(), "{}", c.name);
+            let mut forms = std::collections::BTreeSet::new();
+            for f in c.forms {
+                assert!(forms.insert(f.form), "{} {} twice", c.name, f.form);
+                assert!(!f.form.is_empty());
+            }
+        }
+    }
+}
