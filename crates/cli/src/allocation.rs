@@ -193,13 +193,14 @@ impl Member {
             .is_some_and(|d| !matches!(d.try_wait(), Ok(None)))
     }
 
-    /// How many nodes are alive.
+    /// How many nodes are alive and have reported, so that programs may go there.
     fn alive(&self) -> anyhow::Result<u32> {
         let mut session = Session::connect_to(&self.socket()).map_err(Failure::from)?;
         match session.ask(Ask::Nodes, ANSWER).map_err(Failure::from)? {
-            Answer::Nodes { nodes } => {
-                Ok(nodes.iter().filter(|n| n.state == "alive").count() as u32)
-            }
+            Answer::Nodes { nodes } => Ok(nodes
+                .iter()
+                .filter(|n| n.state == "alive" && n.cores > 0)
+                .count() as u32),
             _ => Err(unexpected_answer()),
         }
     }

@@ -1,12 +1,15 @@
 //! Names that others know: commands of openMosix, metrics, hostfiles, the client for Python.
 
 mod lab;
+mod slurm;
 
 use lab::{Farm, until};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Farms of an allocation, one after the other, in the long run.
+const STARTS_LONG: usize = 30;
 /// Links by the old names come first.
 const OLD: &str = "PATH=/tmp/old/bin:$PATH;";
 
@@ -26,6 +29,15 @@ fn refused(farm: &Farm, script: &str) -> String {
         "{script}: {err}"
     );
     err
+}
+
+/// Waits until every node has told n1 what it is.
+fn reported(farm: &Farm) {
+    until("every node has reported", || {
+        !farm
+            .sh("n1", "armento nodes --json")
+            .contains("\"cores\": 0")
+    });
 }
 
 /// The node of a process, as mps shows it.
@@ -49,6 +61,7 @@ fn commands_of_openmosix_do_what_they_did() {
     let Some(farm) = Farm::up("names", None) else {
         return;
     };
+    reported(&farm);
     let made = farm.sh("n1", "armento mosix install --dir /tmp/old/bin");
     assert!(
         made.contains("/tmp/old/bin/mosrun\n") && made.contains("/share/man/man1/mosrun.1\n"),
@@ -345,6 +358,7 @@ fn client_for_python_says_what_armento_says() {
     let Some(farm) = Farm::up("python", None) else {
         return;
     };
+    reported(&farm);
     let name = wheel
         .file_name()
         .expect("name")
@@ -358,4 +372,47 @@ fn client_for_python_says_what_armento_says() {
          PYTHONPATH=/tmp/{name} /usr/bin/python3 -B /tmp/drive.py $p n2; e=$?; kill $p; exit $e"
     );
     assert_eq!(farm.sh("n1", &drive), "driven\n");
+}
+
+/// As an ordinary user: daemons of an allocation need no right that srun has not.
+#[test]
+fn slurm_allocation_is_a_farm_until_its_program_ends() {
+    let Some(cluster) = slurm::Cluster::up() else {
+        return;
+    };
+    let user =
+        "cd /shared/meet; export TMPDIR=/tmp/r; setpriv --reuid 1000 --regid 1000 --clear-groups";
+    // The program waits on n1 until its child is away, and reports where that is.
+    let program = "armento run --on n3 sleep 99 >/dev/null 2>&1 & p=$!; until armento ps --json | jq -e '.procs[] | select(.place == \"n3\")' >/dev/null; do :; done; \
+                   armento nodes --json | jq -r '.nodes[].name' | tr '\\n' ' '; kill $p; exit 9";
+    fs::write(
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("slurm/program"),
+        program,
+    )
+    .expect("written");
+    let srun = format!("{user} srun -N3 --ntasks-per-node=1 armento farm allocation");
+    let starts = if lab::long() { STARTS_LONG } else { 1 };
+    for _ in 0..starts {
+        let out = cluster.run("n1", &format!("{srun} -- sh /shared/program"));
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert_eq!(out.status.code(), Some(9), "{out:?}");
+        assert_eq!(said, "n1 n2 n3 ", "{out:?}");
+        for node in ["n1", "n2", "n3"] {
+            let left = "ls -A /tmp/r /shared/meet; pgrep -f '[a]rmento node' || true";
+            let left = cluster.sh(node, left);
+            assert_eq!(left, "/shared/meet:\n\n/tmp/r:\n", "{node}");
+        }
+    }
+    let plan = cluster.sh("n1", &format!("{srun} --dry-run -- true"));
+    assert!(
+        plan.contains("task 0 of 3 is node n1, makes the farm and runs the program"),
+        "{plan}"
+    );
+    let outside = cluster.run("n1", "armento farm allocation -- true");
+    let err = String::from_utf8_lossy(&outside.stderr).into_owned();
+    assert_eq!(outside.status.code(), Some(125), "{err}");
+    assert!(
+        err.starts_with("armento: this is no task of Slurm") && err.contains("\nhint: `srun"),
+        "{err}"
+    );
 }

@@ -1,6 +1,7 @@
 //! mosctl, setpe and commands without arguments.
 
-use super::{Control, Deed, Figure, Setpe, Stream, refused_by_table, text};
+use super::deed::{Control, Deed, Figure, Setpe, Stream};
+use super::words::{refused_by_table, text};
 use crate::failed::Failed;
 use crate::table::{Command, unknown, usage};
 use std::ffi::OsString;

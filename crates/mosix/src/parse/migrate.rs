@@ -1,6 +1,7 @@
 //! migrate.
 
-use super::{Deed, To, refused_by_table, text};
+use super::deed::{Deed, To};
+use super::words::{refused_by_table, text};
 use crate::failed::Failed;
 use crate::table::{Command, refusal, unknown, usage};
 use armento_model::Pid;

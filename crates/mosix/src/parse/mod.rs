@@ -1,182 +1,22 @@
 //! Command lines of old names, read into a [`Deed`]. Pure: nothing is asked, nothing is done.
 
 mod control;
+mod deed;
 mod map;
 mod migrate;
 mod mosrun;
 mod screens;
+mod words;
 
 use crate::failed::Failed;
-use crate::table::{Command, Fate, refusal};
-use armento_model::{Hint, Pid};
+use crate::table::{Command, refusal};
 use std::ffi::OsString;
 
+pub use deed::{
+    Bars, Control, Deed, Figure, Listing, Monitor, NodesAs, Numbering, Place, Ps, Run, Setpe,
+    Stream, To,
+};
 pub use map::{BYTES_MAX as MAP_BYTES_MAX, Map};
-
-/// What a command line asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Deed {
-    Help,
-    Migrate {
-        pid: Pid,
-        to: To,
-    },
-    /// SIGSTOP or SIGCONT.
-    Signal {
-        pid: Pid,
-        stop: bool,
-    },
-    Run(Run),
-    /// Without Armento.
-    Native(Vec<OsString>),
-    Control(Control),
-    Setpe(Setpe),
-    Showmap,
-    BestNode,
-    Monitor(Monitor),
-    Ps(Ps),
-    /// `armento top` with these words.
-    Top(Vec<OsString>),
-    Listing(Listing),
-}
-
-/// Where a process shall go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum To {
-    Home,
-    Balance,
-    /// An ID, a name, an address.
-    Node(String),
-}
-
-/// A program to start.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Run {
-    pub place: Place,
-    /// It may run anywhere if the place is not up.
-    pub or_anywhere: bool,
-    /// `Some(true)`: locked where it begins; `Some(false)`: it may move. Nothing was said: by the place.
-    pub lock: Option<bool>,
-    pub hint: Option<Hint>,
-    pub command: Vec<OsString>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Place {
-    #[default]
-    Anywhere,
-    Home,
-    Node(String),
-    /// Ranges of IDs, both ends included.
-    OneOf(Vec<(u16, u16)>),
-}
-
-/// mosctl.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Control {
-    Stay(bool),
-    Block(bool),
-    Quiet(bool),
-    Mfs(bool),
-    Expel,
-    Bring,
-    Whois(Option<String>),
-    Get(Figure, Option<String>),
-    Yard,
-}
-
-/// What mosctl tells about a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
-    Load,
-    Speed,
-    Status,
-    IsUp,
-    Memory,
-    Free,
-}
-
-/// A file, or standard input or output.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stream {
-    Standard,
-    File(OsString),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Setpe {
-    /// `check`: the map alone, without the farm.
-    Compare {
-        from: Stream,
-        check: bool,
-        own: Option<u16>,
-    },
-    Write(Stream),
-    Off,
-}
-
-/// What mosmon draws.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bars {
-    Speed,
-    Memory,
-    Load,
-    LogLoad,
-}
-
-/// How mosmon numbers nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Numbering {
-    Wide,
-    Downwards,
-    Close,
-    AsFits,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Monitor {
-    pub bars: Bars,
-    pub numbering: Numbering,
-    pub dead: bool,
-    pub count: bool,
-    pub first: Option<String>,
-}
-
-/// ps or top, and the columns that are added to what it prints.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ps {
-    pub program: &'static str,
-    pub words: Vec<OsString>,
-    pub info: bool,
-    pub long: bool,
-}
-
-/// ompsinfo and mosps.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
-    /// As mosps shows it.
-    pub mosps: bool,
-    pub all_users: bool,
-    pub commands: Vec<String>,
-    pub pids: Vec<Pid>,
-    pub users: Vec<String>,
-    pub negate: bool,
-    pub pids_only: bool,
-    pub no_heading: bool,
-    pub more: Vec<String>,
-    pub nodes: NodesAs,
-    /// `Some(true)`: only those here; `Some(false)`: only those elsewhere.
-    pub here: Option<bool>,
-    pub moves: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NodesAs {
-    #[default]
-    Id,
-    Name,
-    Address,
-}
 
 /// Reads the arguments of a command.
 pub fn parse(command: &'static Command, args: &[OsString]) -> Result<Deed, Failed> {
@@ -201,31 +41,11 @@ pub fn parse(command: &'static Command, args: &[OsString]) -> Result<Deed, Faile
     }
 }
 
-/// The text of an argument, for comparison: what is not UTF-8 equals no option.
-fn text(arg: &OsString) -> &str {
-    arg.to_str().unwrap_or("\u{fffd}")
-}
-
-/// Refuses what the table refuses: `word` equals a form, or begins as a form with an argument does.
-fn refused_by_table(command: &Command, word: &str) -> Option<Failed> {
-    let refused = |f: &&crate::table::Form| matches!(f.fate, Fate::Refused { .. });
-    let is = |f: &&crate::table::Form| {
-        let option = f.form.split([' ', '{', '[']).next().unwrap_or_default();
-        let exact = option == word && f.form != "-ID -l";
-        // `-Jjob`: the argument follows the letter at once.
-        let joined = f.form.len() > 2
-            && f.form[2..].starts_with(['{', '['])
-            && word.starts_with(&f.form[..2]);
-        exact || joined
-    };
-    let found = command.forms.iter().filter(refused).find(is)?;
-    Some(refusal(command, found.form))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{COMMANDS, command};
+    use crate::table::{COMMANDS, Fate, command};
+    use armento_model::Hint;
 
     fn words(all: &[&str]) -> Vec<OsString> {
         all.iter().map(OsString::from).collect()

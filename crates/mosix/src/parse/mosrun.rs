@@ -3,7 +3,8 @@
 //! Options of openMosix and of later MOSIX share letters: `-r` alone is openMosix', `-rHOST` is MOSIX's; `-d 900` is
 //! openMosix', `-d900` MOSIX's. The first word that is no option begins the program.
 
-use super::{Deed, Place, Run, refused_by_table, text};
+use super::deed::{Deed, Place, Run};
+use super::words::{refused_by_table, text};
 use crate::failed::Failed;
 use crate::table::{Command, refusal, unknown, usage};
 use armento_model::Hint;

@@ -1,6 +1,7 @@
 //! mosmon, mps, mtop, ompsinfo and mosps.
 
-use super::{Bars, Deed, Listing, Monitor, NodesAs, Numbering, Ps, refused_by_table, text};
+use super::deed::{Bars, Deed, Listing, Monitor, NodesAs, Numbering, Ps};
+use super::words::{refused_by_table, text};
 use crate::failed::Failed;
 use crate::table::{Command, refusal, unknown, usage};
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! mosctl.
 
-use super::say;
+use super::out::say;
 use crate::failed::Failed;
 use crate::farm::{Farm, Member, switches};
 use crate::parse::{Control, Figure};

@@ -1,6 +1,6 @@
 //! setpe, showmap and mosbestnode.
 
-use super::say;
+use super::out::say;
 use crate::failed::Failed;
 use crate::farm::{Farm, Member, switches};
 use crate::parse::{MAP_BYTES_MAX, Map, Setpe, Stream};

@@ -3,6 +3,7 @@
 mod control;
 mod maps;
 mod monitor;
+mod out;
 mod processes;
 mod start;
 
@@ -14,13 +15,8 @@ use crate::sys;
 use crate::table::{Command, command};
 use armento_client::Session;
 use armento_model::Pid;
+use out::{FAILED, become_armento, say};
 use std::ffi::OsString;
-use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
-use std::process;
-
-/// Armento itself failed (the status that `env`, `nohup` and `timeout` use).
-const FAILED: i32 = 125;
 
 /// Whether that is the name of an old command.
 pub fn is_name(name: &str) -> bool {
@@ -92,31 +88,4 @@ fn signal(pid: Pid, stop: bool) -> Result<i32, Failed> {
             "is it yours, and does it run? `ps` shows it",
         )
     })
-}
-
-/// This process becomes `armento VERB WORDS`. It returns only if that fails.
-fn become_armento(verb: &str, words: Vec<OsString>) -> Failed {
-    // KERNEL: proc_pid_exe(5): the program that runs, also if its file was replaced.
-    let failed = process::Command::new("/proc/self/exe")
-        .arg0("armento")
-        .arg(verb)
-        .args(words)
-        .exec();
-    Failed::new(
-        format!("armento {verb} cannot be started: {failed}; nothing was done"),
-        "is /proc mounted?",
-    )
-}
-
-/// Prints; a closed pipe ends this process silently.
-fn say(text: &str) -> Result<(), Failed> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => process::exit(0),
-        Err(e) => Err(Failed::new(
-            format!("cannot write to standard output: {e}"),
-            "is its disk full?",
-        )),
-        Ok(()) => Ok(()),
-    }
 }

@@ -1,6 +1,6 @@
 //! mosmon: nodes as bars, once a second, with keys.
 
-use super::say;
+use super::out::say;
 use crate::failed::Failed;
 use crate::farm::{Farm, Member};
 use crate::parse::{Bars, Monitor, Numbering};

@@ -1,6 +1,6 @@
 //! mps, mtop -b, ompsinfo and mosps.
 
-use super::say;
+use super::out::say;
 use crate::failed::Failed;
 use crate::farm::{Farm, processes};
 use crate::parse::{Listing, NodesAs, Ps};
@@ -55,7 +55,7 @@ pub fn ps(ps: &Ps) -> Result<i32, Failed> {
         kept.extend_from_slice(&line);
     }
     let ended = child.wait().ok().and_then(|s| s.code());
-    Ok(ended.unwrap_or(super::FAILED))
+    Ok(ended.unwrap_or(super::out::FAILED))
 }
 
 fn places(session: &mut Session) -> Result<BTreeMap<Pid, Place>, Failed> {

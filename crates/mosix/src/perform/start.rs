@@ -1,6 +1,6 @@
 //! Programs are started: this process becomes `armento run`, and then the program, in its own pid.
 
-use super::become_armento;
+use super::out::become_armento;
 use crate::failed::Failed;
 use crate::farm::{Farm, Member};
 use crate::parse::{Place, Run};

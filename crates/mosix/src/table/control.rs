@@ -1,6 +1,6 @@
 //! Commands of administrators.
 
-use super::{Command, Form, no_effect, refused, works};
+use super::form::{Command, Form, no_effect, refused, works};
 
 const MEASURED: &str = "speed is measured when the daemon starts";
 const NO_DECAY: &str = "Armento has no decaying statistics";

@@ -1,6 +1,6 @@
 //! Commands that start programs and move them.
 
-use super::{Command, Form, no_effect, refused, works};
+use super::form::{Command, Form, no_effect, refused, works};
 
 const MIGRATE_FORMS: &[Form] = &[
     works(
@@ -68,7 +68,7 @@ pub const MIGRATE: Command = Command {
     ],
     forms: MIGRATE_FORMS,
     notes: &[
-        "It returns when the process runs there, or says why it stays; openMosix only sent the request.",
+        "It returns when the process runs there, and prints the move, or says why it stays; openMosix only sent the request.",
         "The process needs no start by mosrun.",
     ],
 };

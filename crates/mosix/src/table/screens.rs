@@ -1,6 +1,6 @@
 //! Commands that show nodes and processes.
 
-use super::{Command, no_effect, refused, works};
+use super::form::{Command, no_effect, refused, works};
 
 pub const MOSMON: Command = Command {
     name: "mosmon",
