@@ -236,7 +236,8 @@ impl Meeting {
             hint: "name a directory that all nodes share and where you may write: --meet DIR"
                 .into(),
         };
-        let beside = self.path.with_extension("new");
+        let mut beside = self.path.clone().into_os_string();
+        beside.push(".new");
         let mut options = fs::OpenOptions::new();
         let opened = options
             .write(true)

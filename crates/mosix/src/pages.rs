@@ -81,6 +81,7 @@ pub fn page() -> String {
          armento mosix install [--dir DIR] [--dry-run]\n\
          armento mosix remove [--dir DIR] [--dry-run]\n\
          armento mosix list [--json]\n\
+         armento mosix cat /proc/PATH [--json]\n\
          ```\n\n\
          `armento mosix mosrun -h ./program` works everywhere. `install` makes links in DIR (`/usr/local/bin`), so that old scripts find\n\
          `mosrun`, and manual pages beside it (`../share/man/man1`) if DIR is a `bin`. It replaces nothing that it did not make. The package makes no\n\

@@ -16,16 +16,39 @@ use serde_json::{Map, Value, json};
 
 pub use python::python;
 
-/// What a command's `--json` prints beside `schema`: the name of the schema, the fields, and the definition whose
-/// fields it has as well.
-const DOCUMENTS: [(&str, &[(&str, &str)], Option<&str>); 7] = [
-    ("armento.nodes/1", &[("nodes", "NodeInfo")], None),
-    ("armento.ps/1", &[("procs", "ProcInfo")], None),
-    ("armento.log/1", &[("entries", "LogEntry")], None),
-    ("armento.farm-status/1", &[], Some("SwitchInfo")),
-    ("armento.trust/1", &[], Some("TrustInfo")),
-    ("armento.mfs/1", &[], Some("MfsInfo")),
-    ("armento.dfsa/1", &[], Some("DfsaInfo")),
+/// What a command's `--json` prints.
+struct Document {
+    schema: &'static str,
+    /// A list, and the definition of its items.
+    list: Option<(&'static str, &'static str)>,
+    /// The definition whose fields it has.
+    fields_of: Option<&'static str>,
+}
+
+const fn list(schema: &'static str, name: &'static str, of: &'static str) -> Document {
+    Document {
+        schema,
+        list: Some((name, of)),
+        fields_of: None,
+    }
+}
+
+const fn one(schema: &'static str, of: &'static str) -> Document {
+    Document {
+        schema,
+        list: None,
+        fields_of: Some(of),
+    }
+}
+
+const DOCUMENTS: [Document; 7] = [
+    list("armento.nodes/1", "nodes", "NodeInfo"),
+    list("armento.ps/1", "procs", "ProcInfo"),
+    list("armento.log/1", "entries", "LogEntry"),
+    one("armento.farm-status/1", "SwitchInfo"),
+    one("armento.trust/1", "TrustInfo"),
+    one("armento.mfs/1", "MfsInfo"),
+    one("armento.dfsa/1", "DfsaInfo"),
 ];
 
 /// The schema (JSON Schema 2020-12): `$defs` has each type; `line` is a line of a control session from a command,
@@ -43,19 +66,19 @@ pub fn document() -> Value {
     let id = json!({ "type": "integer", "minimum": 0, "description": "Chosen by the requester, repeated in the answer." });
     let v = json!({ "type": "integer", "minimum": 1, "description": "The version that the sender speaks." });
     let mut documents = Map::new();
-    for (name, lists, of) in DOCUMENTS {
+    for d in DOCUMENTS {
         let mut fields = Map::new();
-        fields.insert("schema".into(), json!({ "const": name }));
-        for (field, item) in lists {
+        fields.insert("schema".into(), json!({ "const": d.schema }));
+        if let Some((name, item)) = d.list {
             let items = refer(item);
-            fields.insert((*field).into(), json!({ "type": "array", "items": items }));
+            fields.insert(name.into(), json!({ "type": "array", "items": items }));
         }
         let required: Vec<&String> = fields.keys().collect();
         let mut doc = json!({ "type": "object", "required": required, "properties": fields });
-        if let Some(of) = of {
-            doc["$ref"] = json!(format!("#/$defs/{of}"));
+        if let Some(of) = d.fields_of {
+            doc["$ref"] = refer(of)["$ref"].clone();
         }
-        documents.insert(name.into(), doc);
+        documents.insert(d.schema.into(), doc);
     }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
