@@ -29,6 +29,8 @@ OTHERS = parallel
 LAUNCHERS = openmpi-bin mpich pvm
 # What compiles programs for MPI and PVM, and a benchmark of others on the same link.
 MPI = libopenmpi-dev libmpich-dev pvm-dev netpipe-openmpi
+# What others make farms of, and the client for Python.
+OTHERS_NAMES = slurmctld slurmd slurm-client munge jq python3-pip python3-setuptools python3-wheel
 # What the conformance guests run, beside the small C programs.
 GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils findutils \
 	grep sed gawk bc file diffutils g++ redis-server redis-tools rsync lua5.4 tcl tmux nano \
@@ -57,7 +59,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(OTHERS_NAMES) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace

@@ -39,6 +39,18 @@ const PAGES: [Page; 6] = [
         path: "docs/papers.md",
         text: armento_papers::page,
     },
+    Page {
+        path: "docs/manual/mosix.md",
+        text: armento_mosix::page,
+    },
+    Page {
+        path: "clients/armento.schema.json",
+        text: schema,
+    },
+    Page {
+        path: "clients/python/src/armento/types.py",
+        text: armento_schema::python,
+    },
 ];
 
 /// Writes every generated page.
@@ -55,6 +67,10 @@ pub fn stale(root: &Path) -> Option<String> {
     let stale = PAGES.iter().filter(|p| current(p.path) != (p.text)());
     let paths: Vec<&str> = stale.map(|p| p.path).collect();
     (!paths.is_empty()).then(|| format!("{}: stale; run cargo xtask gen", paths.join(", ")))
+}
+
+fn schema() -> String {
+    format!("{:#}\n", armento_schema::document())
 }
 
 fn reasons() -> String {

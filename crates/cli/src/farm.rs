@@ -2,7 +2,7 @@
 //! in `switches.rs`.
 
 use crate::out::{Failure, say};
-use crate::{choice, discover, invite, service, switches, trust};
+use crate::{allocation, choice, discover, invite, service, switches, trust};
 use armento_noded::{Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init};
 use std::path::PathBuf;
 
@@ -38,6 +38,9 @@ pub enum Cmd {
     /// Remove a node from the farm for good, or make a token invalid
     #[command(after_help = trust::REMOVE_HELP)]
     Remove(trust::Remove),
+    /// Make a farm of a Slurm allocation, run a program on it, and end it
+    #[command(after_help = allocation::HELP)]
+    Allocation(allocation::Allocation),
     /// Show what is switched off on this node, and how many processes are away or here
     #[command(after_help = switches::STATUS_HELP)]
     Status(switches::Status),
@@ -102,6 +105,7 @@ pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
         Cmd::Trust(args) => trust::trust(args),
         Cmd::Reload(args) => trust::reload(&args),
         Cmd::Remove(args) => trust::remove(args),
+        Cmd::Allocation(args) => allocation::run(&args),
         Cmd::Status(args) => switches::status(&args),
         Cmd::Start(args) => switches::start(&args),
         Cmd::Stop(args) => switches::stop(&args),

@@ -4,6 +4,7 @@
 //! Exit codes: 125 Armento itself failed, 126 and 127 the program cannot be run or found, 128+N it ended by signal N;
 //! otherwise the program's own.
 
+mod allocation;
 mod bench;
 mod boot;
 mod calls;
@@ -21,8 +22,10 @@ mod join;
 mod lease_holder;
 mod leave;
 mod log;
+mod metrics;
 mod mfs;
 mod migrate;
+mod mosix;
 mod mpi_env;
 mod node;
 mod nodes;
@@ -30,6 +33,7 @@ mod out;
 mod pages;
 mod ps;
 mod run;
+mod schema;
 mod service;
 mod sim;
 mod switches;
@@ -139,6 +143,13 @@ enum Verb {
     Hostfile(hostfile::Args),
     /// Print settings with which the processes of an MPI program can move
     MpiEnv(mpi_env::Args),
+    /// The commands of openMosix by their old names: mosrun, mosctl, mps, …
+    #[command(subcommand)]
+    Mosix(mosix::Cmd),
+    /// Print this node's view of the farm as metrics for Prometheus
+    Metrics(metrics::Args),
+    /// Print the JSON schema of the control API, and of what --json prints
+    Schema(schema::Args),
     /// Requests of the service's unit and the package's scripts
     #[command(subcommand, hide = true)]
     Service(service::Cmd),
@@ -149,7 +160,13 @@ enum Verb {
 
 fn main() -> ExitCode {
     // Internal verbs come first: they must not start a thread or read a setting.
-    let first = std::env::args_os().nth(1);
+    let mut words = std::env::args_os();
+    let called = words.next().unwrap_or_default();
+    if let Some(name) = mosix::old_name(&called) {
+        let rest: Vec<_> = words.collect();
+        return code(armento_mosix::main(&name, &rest));
+    }
+    let first = words.next();
     match first.as_ref().and_then(|a| a.to_str()) {
         Some("host") => return code(armento_host::main()),
         Some(mfs::SERVE) => return code(mfs::serve_main()),
@@ -163,12 +180,12 @@ fn main() -> ExitCode {
         .as_ref()
         .map_or_else(String::new, |v| v.to_string_lossy().into_owned());
     let verb = match first {
-        Some(verb) if verb == "run" => words().map(
+        Some(verb) if verb == "run" => parsed().map(
             |Frequent {
                  verb: FrequentVerb::Run(args),
              }| Verb::Run(args),
         ),
-        _ => words().map(|cli: Cli| cli.verb),
+        _ => parsed().map(|cli: Cli| cli.verb),
     };
     match verb {
         Ok(verb) => code(out::finish(context::within(&name, || dispatch(verb)))),
@@ -181,7 +198,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn words<T: Parser>() -> Result<T, clap::Error> {
+fn parsed<T: Parser>() -> Result<T, clap::Error> {
     let command = T::command().color(out::colour_choice());
     command
         .try_get_matches()
@@ -222,6 +239,9 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Bench(cmd) => bench::run(cmd).map(armento_lab::told),
         Verb::Hostfile(args) => hostfile::run(&args),
         Verb::MpiEnv(args) => mpi_env::run(&args),
+        Verb::Mosix(cmd) => mosix::run(&cmd),
+        Verb::Metrics(args) => metrics::run(&args),
+        Verb::Schema(args) => schema::run(&args),
         Verb::Service(cmd) => service::run(cmd),
         Verb::Pages(args) => pages::run(&args, Cli::command()),
     }

@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const KEYS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
@@ -35,6 +36,38 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
 pub fn set_socket(path: &Path) {
     // SAFETY: no other thread reads the environment.
     unsafe { std::env::set_var("ARMENTO_SOCKET", path) };
+}
+
+/// Set by the handler of [`end_by_flag`].
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn told(_: libc::c_int) {
+    TOLD.store(true, Ordering::Relaxed);
+}
+
+/// From now on SIGTERM and SIGHUP do not end this process: [`is_told_to_end`] tells of them. Children have the default.
+pub fn end_by_flag() {
+    let handler = told as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    for sig in [libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler only stores into an atomic, which is safe in a handler.
+        unsafe { libc::signal(sig, handler) };
+    }
+}
+
+pub fn is_told_to_end() -> bool {
+    TOLD.load(Ordering::Relaxed)
+}
+
+/// SIGTERM to a child that was not waited for, so its pid is still its own.
+pub fn end(child: &Child) {
+    // SAFETY: no memory involved.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+}
+
+/// The user of this process.
+pub fn uid() -> u32 {
+    // SAFETY: cannot fail, no memory involved.
+    unsafe { libc::geteuid() }
 }
 
 fn done(result: libc::c_int) -> io::Result<()> {

@@ -24,6 +24,7 @@ pub use crate::web::{
 };
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
 use armento_model::{Hint, NodeName, Pid, Stay, Tid, TreeId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ pub enum Body {
 }
 
 /// Why the daemon refused. Nothing was changed unless `message` says so.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Refusal {
     /// Stable word for scripts, e.g. `no-such-node`, `not-joined`, or a [`Stay::code`].
     pub code: String,
@@ -99,7 +100,7 @@ impl Refusal {
     }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Ask {
     // --- from commands and screens ---
@@ -138,6 +139,7 @@ pub enum Ask {
     /// Read the configuration again, as SIGHUP does. Settings for running work take effect at once.
     Reload,
     /// The processor features that all living nodes have in common.
+    #[schemars(skip)]
     Common,
     /// Remove a node from the farm for good, whether it agrees or not.
     Remove {
@@ -151,18 +153,22 @@ pub enum Ask {
 
     // --- from a keeper; the session then carries its reports and orders ---
     /// First line of a keeper's session. The daemon checks the peer's uid.
+    #[schemars(skip)]
     Keep(KeeperHello),
     /// From the process for which `keeper` sends its hello, before it becomes the user's program: this keeper may trace
     /// it and what it will start. Sent where Yama restricts tracing.
+    #[schemars(skip)]
     AllowKeeper {
         keeper: Pid,
     },
     /// The kernel refuses to let this keeper trace `pid` of its tree: make the process name the keeper to Yama.
+    #[schemars(skip)]
     LetTrace {
         pid: Pid,
     },
     /// At an exec stop: where to run this fresh image. Answered within 5 ms or not at all (the keeper then runs it at
     /// home).
+    #[schemars(skip)]
     Place {
         tree: TreeId,
         pid: Pid,
@@ -186,6 +192,7 @@ pub enum Ask {
     },
     /// The keeper decided to move to `node`: get it admitted there and return a way in. The daemon asks the target's
     /// daemon, which reserves room and starts a host.
+    #[schemars(skip)]
     Route {
         tree: TreeId,
         pid: Pid,
@@ -201,14 +208,17 @@ pub enum Ask {
     },
 
     /// The current address of a node. From a keeper with a host that does not answer: its address may have changed.
+    #[schemars(skip)]
     Address {
         node: NodeName,
     },
 
     // --- from a host; the session then carries its reports ---
+    #[schemars(skip)]
     Host(HostHello),
 
     /// From a keeper or host that said hello on this session: a new identity, for the old one expires.
+    #[schemars(skip)]
     Identity,
     // --- MFS (`mfs.rs`) ---
     /// Whether it is mounted here, and what its streams did.
@@ -219,22 +229,27 @@ pub enum Ask {
         node: NodeName,
     },
     /// From the mount process: a way to the file server of `uid` on `node`.
+    #[schemars(skip)]
     MfsRoute {
         node: NodeName,
         uid: u32,
     },
     /// … what the symbolic names mean for this thread or process.
+    #[schemars(skip)]
     MfsPlaces {
         pid: Pid,
     },
     /// … it made a file through `magic`, and there.
+    #[schemars(skip)]
     MfsMade {
         pid: Pid,
         node: NodeName,
     },
     /// From a file server: a new identity, for the old one expires.
+    #[schemars(skip)]
     MfsIdentity,
     /// From a keeper: the lease holder of its user, which is started if there is none.
+    #[schemars(skip)]
     LeaseHolder,
     // --- DFSA (`dfsa.rs`) ---
     /// The shared mounts of this node.
@@ -242,6 +257,7 @@ pub enum Ask {
 
     // --- the dashboard (`web.rs`) ---
     /// A token with which the asking user signs in at this node's dashboard, whose server is started if it does not run.
+    #[schemars(skip)]
     WebToken {
         /// How often it can be used.
         uses: u32,
@@ -251,31 +267,38 @@ pub enum Ask {
         dry_run: bool,
     },
     /// The asking user's tokens become invalid, and its browsers are signed out.
+    #[schemars(skip)]
     WebEnd {
         #[serde(default)]
         dry_run: bool,
     },
     /// A token with which another machine controls this node as the asking user (`armento context`), once.
+    #[schemars(skip)]
     Invite {
         /// How long that machine stays signed in, seconds.
         session_s: u64,
     },
     /// Uses `token` once; whoever has it is signed in.
+    #[schemars(skip)]
     WebSignIn {
         token: String,
     },
     /// The browser with this secret is signed out.
+    #[schemars(skip)]
     WebSignOut {
         secret: String,
     },
     /// From now on this session asks as the user of the browser with this secret, and only what [`Ask::is_for_pages`]
     /// allows.
+    #[schemars(skip)]
     Act {
         secret: String,
     },
     /// All processes of the farm that the user sees, as rows; the least busy are left out if there are too many.
+    #[schemars(skip)]
     Rows,
     /// Something that a user does with a process, whichever node is its home.
+    #[schemars(skip)]
     Do {
         home: NodeName,
         action: Action,
@@ -283,6 +306,7 @@ pub enum Ask {
 
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
+    #[schemars(skip)]
     ToCome,
 }
 
@@ -351,11 +375,12 @@ pub struct HostHello {
     pub uid: u32,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Answer {
     Done,
     /// To [`Ask::LetTrace`]: this thread was stopped for it in a sleep, which is this call.
+    #[schemars(skip)]
     Named {
         slept: Option<(Tid, i64)>,
     },
@@ -393,9 +418,11 @@ pub enum Answer {
         version: String,
         joined: bool,
     },
+    #[schemars(skip)]
     Placed {
         node: Option<NodeName>,
     },
+    #[schemars(skip)]
     Common {
         cpu: CpuSet,
         /// The value of the tunable for glibc.
@@ -417,24 +444,32 @@ pub enum Answer {
         /// Members that receive it later, from the others.
         untold: Vec<NodeName>,
     },
+    #[schemars(skip)]
     Route(Pass),
+    #[schemars(skip)]
     Address {
         ip: Option<std::net::IpAddr>,
         /// Of its daemon.
         #[serde(default)]
         port: Option<u16>,
     },
+    #[schemars(skip)]
     Identity {
         identity: armento_link::Identity,
     },
     Mfs(MfsInfo),
+    #[schemars(skip)]
     MfsRoute(MfsRoute),
+    #[schemars(skip)]
     MfsPlaces(MfsPlaces),
+    #[schemars(skip)]
     LeaseHolder {
         socket: std::path::PathBuf,
     },
     Dfsa(DfsaInfo),
+    #[schemars(skip)]
     WebTicket(WebTicket),
+    #[schemars(skip)]
     Invitation {
         /// As `armento context add` takes it.
         token: String,
@@ -443,11 +478,14 @@ pub enum Answer {
         /// How long the token can be used, seconds.
         valid_s: u64,
     },
+    #[schemars(skip)]
     WebSession(WebSession),
     /// Tokens and browser sessions that ended.
+    #[schemars(skip)]
     WebEnded {
         count: u64,
     },
+    #[schemars(skip)]
     Rows {
         rows: Vec<ProcRow>,
         /// Processes that are not among them, since there are too many.
@@ -458,7 +496,7 @@ pub enum Answer {
 }
 
 /// The changes of `armento farm trust`; a setting that is `None` stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustChange {
     /// Rules as in the manual page of `armento farm`.
     #[serde(default)]
@@ -477,7 +515,7 @@ pub struct TrustChange {
 
 /// The changes of `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring` and of
 /// `armento mfs on` and `off`; a switch that is `None` stays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SwitchChange {
     /// No guest comes, no process leaves, all processes return to their homes.
@@ -501,7 +539,7 @@ pub struct SwitchChange {
 }
 
 /// Processes that leave when a daemon will end for longer than a restart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
     /// The machine shuts down: guests leave. This home's processes end with it, wherever they are.
@@ -511,7 +549,7 @@ pub enum Ending {
 }
 
 /// The switches that an administrator has set on a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SwitchInfo {
     pub node: NodeName,
     pub stopped: bool,
@@ -542,7 +580,7 @@ pub struct SwitchInfo {
 }
 
 /// A decision.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogEntry {
     /// Counts this daemon's decisions.
     pub seq: u64,
@@ -576,7 +614,7 @@ pub struct LogEntry {
 }
 
 /// What a process loses by being away from its files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AwayPrice {
     /// Where it is, or the node where it would get on best.
     pub node: NodeName,
@@ -589,7 +627,7 @@ pub struct AwayPrice {
 }
 
 /// The result of a decision.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum Outcome {
     UnderWay,
@@ -611,7 +649,7 @@ pub enum Outcome {
 }
 
 /// The trust settings of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustInfo {
     pub node: NodeName,
     /// `None`: every node and user.
@@ -655,7 +693,7 @@ pub const fn default_dead_ms() -> u64 {
 }
 
 /// One node, from the view of the node that was asked.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NodeInfo {
     pub name: NodeName,
     pub addr: String,

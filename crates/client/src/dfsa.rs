@@ -8,6 +8,7 @@
 //! ```
 
 use armento_model::NodeName;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -46,13 +47,13 @@ pub struct MountVerdict {
 }
 
 /// The shared mounts of a node, and what is known of them.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DfsaInfo {
     pub node: NodeName,
     pub mounts: Vec<DfsaMount>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DfsaMount {
     pub path: PathBuf,
     pub relaxed: bool,
@@ -64,7 +65,7 @@ pub struct DfsaMount {
     pub nodes: Vec<DfsaNode>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DfsaNode {
     pub node: NodeName,
     pub direct: bool,

@@ -9,6 +9,7 @@
 //! ```
 
 use armento_model::{NodeName, Pid};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,7 @@ pub struct MfsPlaces {
 }
 
 /// A tree of files that a node serves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilesExport {
     pub path: PathBuf,
     pub read_only: bool,
@@ -88,7 +89,7 @@ pub enum MfsUp {
 }
 
 /// One stream of the mount: to one node, for one user.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MfsStream {
     pub node: NodeName,
     pub uid: u32,
@@ -107,7 +108,7 @@ pub struct MfsStream {
 }
 
 /// A file server of this node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MfsServer {
     /// The node with the mount.
     pub node: NodeName,
@@ -116,7 +117,7 @@ pub struct MfsServer {
 }
 
 /// What `armento mfs stat` shows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MfsInfo {
     pub node: NodeName,
     /// It is switched on here.

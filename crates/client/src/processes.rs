@@ -1,10 +1,11 @@
 //! Processes as keepers, hosts and the commands see them, and where they may go.
 
 use armento_model::{FileCounts, FileRates, HomePid, MessageCounts, NodeName, Pid, Stay, TreeId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where to move a process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dest {
     Node(NodeName),
@@ -16,7 +17,7 @@ pub enum Dest {
 }
 
 /// One process, from its keeper.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ProcInfo {
     pub pid: Pid,
     pub ppid: Pid,

@@ -15,6 +15,17 @@ pub trait Farm: Send + Sync + 'static {
     fn places(&self, pid: u32) -> Places;
     /// Process `pid` has made a file on `node`: `/mfs/magic` means it from now on.
     fn made(&self, pid: u32, node: &NodeName);
+    /// What is at this path of the tree that is shown at `.proc`, for this user; `/` separates names. `None`: nothing.
+    fn shown(&self, _uid: u32, _path: &str) -> Option<Shown> {
+        None
+    }
+}
+
+/// A directory or file of the tree that is shown at `.proc`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    Dir(Vec<String>),
+    File(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

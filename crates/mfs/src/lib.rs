@@ -16,7 +16,7 @@ mod sync;
 mod sys;
 
 pub use client::{Mount, NodeStats, Options, Stats};
-pub use farm::{Farm, FarmNode, Places, Unreachable};
+pub use farm::{Farm, FarmNode, Places, Shown, Unreachable};
 pub use server::{Export, Exports, Server};
 
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,11 @@
 //! What a process that is away did with files, beside what home answered.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
 /// Calls on files that were answered where the program runs, and their bytes. What home answered is counted as forwarded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileCounts {
     /// Writes and closes that were answered before home made them …
     pub posted: u64,

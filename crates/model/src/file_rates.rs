@@ -1,9 +1,10 @@
 //! What a process that is away does with home's files, a second.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Means of the last seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FileRates {
     /// Calls that waited for home.

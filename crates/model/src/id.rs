@@ -1,6 +1,8 @@
 //! Names of nodes, trees, moves and processes.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -112,6 +114,17 @@ impl FromStr for NodeName {
     }
 }
 
+impl JsonSchema for NodeName {
+    fn schema_name() -> Cow<'static, str> {
+        "NodeName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let pattern = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";
+        json_schema!({ "type": "string", "description": "The name of a node.", "pattern": pattern })
+    }
+}
+
 impl TryFrom<String> for NodeName {
     type Error = BadName;
     fn try_from(s: String) -> Result<Self, BadName> {
@@ -152,6 +165,17 @@ impl FromStr for TreeId {
 impl Serialize for TreeId {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(self)
+    }
+}
+
+impl JsonSchema for TreeId {
+    fn schema_name() -> Cow<'static, str> {
+        "TreeId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let pattern = "^[0-9a-f]{16}$";
+        json_schema!({ "type": "string", "description": "The number of a tree of processes.", "pattern": pattern })
     }
 }
 

@@ -1,10 +1,11 @@
 //! Messages of a process at home.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Read and write calls of a process that talks over TCP, and their bytes, counted while it is at home. Those of files are
 /// among them: the kernel does not count them apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageCounts {
     pub calls: u64,
     /// Bytes written and read.

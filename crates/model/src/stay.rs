@@ -1,12 +1,13 @@
 //! The closed list of reasons why a process stays where it is, each with a remedy.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! stays {
     ($($name:ident $code:literal $why:literal $remedy:literal;)*) => {
         /// Why a process does not move. Printed by `armento why`, contained in `ps --json` as its [`code`](Stay::code),
         /// listed in the manual.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum Stay { $(#[doc = $why] #[serde(rename = $code)] $name,)* }
 
         impl Stay {

@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["sim", "lab", "machines"],
     &["mpi"],
     &["conform", "papers"],
-    &["tui", "web"],
+    &["tui", "web", "mosix", "metrics", "schema"],
     &["cli"],
     &["bench"],
 ];

@@ -6,8 +6,9 @@
 use armento_client::api::{Answer, Ask, MfsPlaces, MfsRoute, NodeInfo};
 use armento_client::{Again, AskError, Session};
 use armento_link::{Duplex, dial};
-use armento_mfs::{Farm, FarmNode, Places, Unreachable};
+use armento_mfs::{Farm, FarmNode, Places, Shown, Unreachable};
 use armento_model::{NodeName, Pid};
+use armento_mosix::hpc;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -23,14 +24,13 @@ const DIALLED: Duration = Duration::from_secs(3);
 const RESTARTED: Duration = Duration::from_secs(3);
 /// Nodes come and go with gossip's period, a second.
 const NODES_FRESH: Duration = Duration::from_millis(500);
-/// openMosix: "mosix.map", node numbers are 1 to 65535.
-const NUMBER_MAX: u32 = 65_535;
 
 pub struct ByDaemon {
     socket: PathBuf,
     me: NodeName,
     session: Mutex<Option<Session>>,
     nodes: Mutex<(Option<Instant>, Vec<FarmNode>)>,
+    view: Mutex<Option<(Instant, hpc::View)>>,
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -45,6 +45,7 @@ impl ByDaemon {
             nodes: Mutex::new((None, vec![own(&me)])),
             me,
             session: Mutex::default(),
+            view: Mutex::default(),
         }
     }
 
@@ -73,6 +74,19 @@ impl ByDaemon {
     }
 
     /// On a session of its own: others are not to wait for another node.
+    /// What `.proc` shows, as old as [`NODES_FRESH`] at most: a file is asked for several times while it is read.
+    fn view(&self) -> Option<hpc::View> {
+        let mut known = lock(&self.view);
+        let fresh = |(at, _): &&(Instant, hpc::View)| at.elapsed() < NODES_FRESH;
+        if let Some((_, view)) = known.as_ref().filter(fresh) {
+            return Some(view.clone());
+        }
+        let mut session = Session::connect_to(&self.socket).ok()?;
+        let view = hpc::View::ask(&mut session).ok()?;
+        *known = Some((Instant::now(), view.clone()));
+        Some(view)
+    }
+
     fn route(&self, node: &NodeName, uid: u32) -> Result<MfsRoute, Unreachable> {
         let lost = |e: AskError| Unreachable::Lost(e.to_string());
         let ask = Ask::MfsRoute {
@@ -146,6 +160,16 @@ impl Farm for ByDaemon {
         }
     }
 
+    fn shown(&self, uid: u32, path: &str) -> Option<Shown> {
+        let mut view = self.view()?;
+        // The mount is root's, and sees all; its caller sees what `armento ps` shows it.
+        view.procs.retain(|p| uid == 0 || p.uid == uid);
+        Some(match hpc::entry(&view, path)? {
+            hpc::Entry::Dir(names) => Shown::Dir(names),
+            hpc::Entry::File(text) => Shown::File(text),
+        })
+    }
+
     fn made(&self, pid: u32, node: &NodeName) {
         let ask = Ask::MfsMade {
             pid: pid as Pid,
@@ -167,24 +191,19 @@ fn own(me: &NodeName) -> FarmNode {
 }
 
 fn farm_nodes(nodes: &[NodeInfo]) -> Vec<FarmNode> {
-    let numbers: Vec<Option<u32>> = nodes.iter().map(|n| number(&n.name)).collect();
-    let once = |n: &u32| numbers.iter().filter(|o| **o == Some(*n)).count() == 1;
-    let node = |(n, number): (&NodeInfo, &Option<u32>)| FarmNode {
+    let ip = |n: &NodeInfo| {
+        let (host, _) = n.addr.rsplit_once(':')?;
+        host.trim_matches(['[', ']']).parse().ok()
+    };
+    let known: Vec<_> = nodes.iter().map(|n| (&n.name, ip(n))).collect();
+    let numbers = armento_mosix::ids(&known);
+    let node = |(n, number): (&NodeInfo, &u16)| FarmNode {
         name: n.name.clone(),
-        number: number.filter(once),
+        number: Some(u32::from(*number)).filter(|n| *n > 0),
         own: n.here,
         alive: n.here || n.state != "down",
     };
     nodes.iter().zip(&numbers).map(node).collect()
-}
-
-/// The number that a name ends with, in openMosix' range: n7 and node7 are node 7.
-fn number(name: &NodeName) -> Option<u32> {
-    let text = name.as_str();
-    let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
-    let number = digits.parse().ok().filter(|_| plain)?;
-    (1..=NUMBER_MAX).contains(&number).then_some(number)
 }
 
 fn places(p: MfsPlaces) -> Places {
@@ -194,23 +213,5 @@ fn places(p: MfsPlaces) -> Places {
         last_exec: p.last_exec,
         magic: p.magic,
         selected: p.selected,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_end_with_numbers() {
-        let check = |name: &str, want| {
-            assert_eq!(number(&name.parse().expect("name")), want, "{name}");
-        };
-        check("n7", Some(7));
-        check("node-65535", Some(65_535));
-        check("7", Some(7));
-        for none in ["n", "n07", "n0", "n65536", "n7a", "r2-n7x", "a1b2"] {
-            check(none, None);
-        }
     }
 }

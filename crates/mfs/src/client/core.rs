@@ -5,6 +5,7 @@ use crate::client::keep::{Change, KEEP, Keep};
 use crate::client::link;
 use crate::client::options::Options;
 use crate::client::owner::Owner;
+use crate::client::shown_paths::{Paths, is_shown};
 use crate::client::table::{Forgotten, Of, Table};
 use crate::farm::{Farm, FarmNode};
 use crate::fuse::{Attributes, Device, Head, Times, attr_out, entry_out};
@@ -45,6 +46,7 @@ pub struct Core {
     slow: SyncSender<Slow>,
     pub known: Mutex<(Vec<FarmNode>, Option<Instant>)>,
     pub made_lately: Made,
+    pub shown_paths: Paths,
     /// Callers of the last requests: low halves of the request's number and of the thread's.
     callers: Vec<AtomicU64>,
 }
@@ -163,6 +165,7 @@ impl Core {
             slow,
             known: Mutex::default(),
             made_lately: Made::default(),
+            shown_paths: Paths::default(),
             callers: (0..CALLERS).map(|_| AtomicU64::new(0)).collect(),
         })
     }
@@ -308,7 +311,13 @@ impl Core {
     pub fn forget(&self, list: impl Iterator<Item = (u64, u64)>) {
         let gone: Vec<_> = {
             let mut t = lock(&self.table);
-            list.filter_map(|(n, times)| t.forget(n, times)).collect()
+            list.filter_map(|(n, times)| {
+                if is_shown(n) {
+                    self.shown_paths.forget(n, times);
+                }
+                t.forget(n, times)
+            })
+            .collect()
         };
         self.forgotten(gone);
     }

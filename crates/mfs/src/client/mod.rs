@@ -14,6 +14,8 @@ mod names;
 mod options;
 mod owner;
 mod root;
+mod shown;
+mod shown_paths;
 mod stats;
 mod table;
 
@@ -327,29 +329,41 @@ fn dispatch(core: &Arc<Core>, h: &Head, mut a: Args<'_>) {
 
 /// Calls on the mount's own directory and links.
 fn own(core: &Arc<Core>, h: &Head, a: Args<'_>) {
+    if shown_paths::is_shown(h.node) {
+        return core.shown(h, a);
+    }
     match h.op {
         fuse::LOOKUP => core.root_lookup(h, a),
         fuse::GETATTR => core.root_getattr(h),
         fuse::READLINK => core.root_readlink(h),
-        fuse::STATFS => core.root_statfs(h),
-        fuse::OPENDIR => core.device.reply(h.unique, 0, &[&[0; 16]]),
         fuse::READDIR => core.root_readdir(h, a, false),
         fuse::READDIRPLUS => core.root_readdir(h, a, true),
-        fuse::RELEASEDIR | fuse::FSYNCDIR => core.done(h.unique),
-        fuse::GETXATTR | fuse::REMOVEXATTR => core.error(h.unique, libc::ENODATA),
-        fuse::LISTXATTR => core.device.reply(h.unique, 0, &[&[0; 8]]),
-        fuse::SETATTR
-        | fuse::SYMLINK
-        | fuse::MKNOD
-        | fuse::MKDIR
-        | fuse::UNLINK
-        | fuse::RMDIR
-        | fuse::RENAME
-        | fuse::RENAME2
-        | fuse::CREATE
-        | fuse::TMPFILE
-        | fuse::SETXATTR => core.error(h.unique, libc::EROFS),
-        fuse::LINK => core.error(h.unique, libc::EXDEV),
-        _ => core.error(h.unique, libc::ENOSYS),
+        _ => core.own_directory(h),
+    }
+}
+
+impl Core {
+    /// Calls that all of the mount's own files answer alike: they cannot be written.
+    fn own_directory(&self, h: &Head) {
+        match h.op {
+            fuse::STATFS => self.root_statfs(h),
+            fuse::OPENDIR => self.device.reply(h.unique, 0, &[&[0; 16]]),
+            fuse::RELEASEDIR | fuse::FSYNCDIR => self.done(h.unique),
+            fuse::GETXATTR | fuse::REMOVEXATTR => self.error(h.unique, libc::ENODATA),
+            fuse::LISTXATTR => self.device.reply(h.unique, 0, &[&[0; 8]]),
+            fuse::SETATTR
+            | fuse::SYMLINK
+            | fuse::MKNOD
+            | fuse::MKDIR
+            | fuse::UNLINK
+            | fuse::RMDIR
+            | fuse::RENAME
+            | fuse::RENAME2
+            | fuse::CREATE
+            | fuse::TMPFILE
+            | fuse::SETXATTR => self.error(h.unique, libc::EROFS),
+            fuse::LINK => self.error(h.unique, libc::EXDEV),
+            _ => self.error(h.unique, libc::ENOSYS),
+        }
     }
 }

@@ -4,6 +4,8 @@
 
 use crate::client::caller::process_of;
 use crate::client::core::Core;
+use crate::client::shown;
+use crate::client::shown_paths::is_shown;
 use crate::farm::{FarmNode, Places};
 use crate::fuse::{self, Args, Attributes, Head, Listing, Times, attr_out, entry_out, statfs_out};
 use crate::protocol::{Attr, Space};
@@ -30,7 +32,7 @@ const MADE_MAX: usize = 4096;
 
 /// Whether a file is one of the mount's own.
 pub fn is_own(n: u64) -> bool {
-    n < crate::client::table::FIRST
+    n < crate::client::table::FIRST || is_shown(n)
 }
 
 fn attr(n: u64, len: usize) -> Attr {
@@ -70,6 +72,9 @@ impl Core {
         let name = a.name();
         if let Some(i) = NAMES.iter().position(|n| n.as_bytes() == name) {
             return self.own_entry(h.unique, FIRST_NAME + i as u64, KEEP_NODE);
+        }
+        if name == shown::NAME {
+            return self.shown_lookup(h, String::new());
         }
         let Ok(name) = std::str::from_utf8(name).map(str::to_owned) else {
             return self.error(h.unique, libc::ENOENT);

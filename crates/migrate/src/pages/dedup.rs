@@ -302,7 +302,7 @@ mod tests {
         // Also in later frames, but not in a later round.
         let (parts, came) = packed(&mut pack, AT + 9 * STEP, &[2]);
         assert_eq!(told(&parts), [(AT + 9 * STEP, 1, AT + 3 * STEP)]);
-        assert_eq!(came, []);
+        assert!(came.is_empty());
         pack.begin(vec![(AT, AT + 64 * STEP)]);
         assert_eq!(packed(&mut pack, AT + 9 * STEP, &[2]).1, [2]);
     }

@@ -9,6 +9,7 @@ use crate::error::FarmError;
 use crate::sys;
 use crate::systemd::start_scope;
 use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
@@ -54,17 +55,31 @@ fn begin() {
     sys::stay_in_memory();
 }
 
-/// What happens goes to standard error, one line each; `ARMENTO_LOG` chooses how much of it.
+/// What happens goes to the journal if standard error does, with its fields; else to standard error, one line each.
+/// `ARMENTO_LOG` chooses how much of it.
 fn log() {
     let quiet = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     let wanted = std::env::var("ARMENTO_LOG").ok();
     let filter = wanted.and_then(|text| text.parse::<Targets>().ok());
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(!quiet && std::io::stderr().is_terminal());
+    let journal = is_journal()
+        .then(|| tracing_journald::layer().ok())
+        .flatten();
+    let lines = journal.is_none().then(|| {
+        tracing_subscriber::fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_ansi(!quiet && std::io::stderr().is_terminal())
+    });
     // Fails when this process has a log already, which is then used.
     let _ = tracing_subscriber::registry()
         .with(filter.unwrap_or_else(|| Targets::new().with_default(Level::INFO)))
+        .with(journal.map(|j| j.with_syslog_identifier("armento".into())))
         .with(lines)
         .try_init();
+}
+
+/// Whether standard error is connected to the journal: systemd.exec(5), JOURNAL_STREAM.
+fn is_journal() -> bool {
+    let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let stderr = std::fs::metadata("/proc/self/fd/2");
+    stderr.is_ok_and(|m| named == format!("{}:{}", m.dev(), m.ino()))
 }

@@ -80,9 +80,10 @@ impl Switches {
             s if s.ending.is_some() => Some(ENDING),
             s if s.changes.stopped => Some("stop"),
             s if s.changes.drain => Some("drain"),
-            s if s.block => Some("block"),
             s if s.expels.is_some() => Some("expel"),
             s if s.owner.is_here() => Some(OWNER),
+            // Last: guests that are here may stay for it, and go for the others.
+            s if s.block => Some("block"),
             _ => None,
         }
     }

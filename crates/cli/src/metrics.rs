@@ -1,0 +1,95 @@
+//! `armento metrics`.
+
+use crate::out::{Failure, say, unexpected_answer};
+use armento_client::api::{Answer, Ask};
+use armento_client::{ANSWER, Session};
+use armento_metrics::{Snapshot, prometheus_text, render};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const HELP: &str = "Examples:
+  armento metrics
+  armento metrics --format text
+  armento metrics --out /var/lib/prometheus/node-exporter/armento.prom    for node_exporter's textfile collector
+
+Prometheus' server reads either format. See the page of the manual for a dashboard and alert rules.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// OpenMetrics 1.0, or Prometheus' text format 0.0.4 [default: openmetrics; with --out: text]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Write this file, whole or not at all
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Openmetrics,
+    Text,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<i32> {
+    let openmetrics = render(&snapshot()?);
+    let default = match args.out {
+        Some(_) => Format::Text,
+        None => Format::Openmetrics,
+    };
+    let text = match args.format.unwrap_or(default) {
+        Format::Openmetrics => openmetrics,
+        Format::Text => prometheus_text(&openmetrics),
+    };
+    match &args.out {
+        None => say(&text),
+        Some(path) => replace(path, &text)?,
+    }
+    Ok(0)
+}
+
+fn snapshot() -> anyhow::Result<Snapshot> {
+    let mut session = Session::connect().map_err(Failure::from)?;
+    let mut ask = |what: Ask| session.ask(what, ANSWER).map_err(Failure::from);
+    let Answer::Nodes { nodes } = ask(Ask::Nodes)? else {
+        return Err(unexpected_answer());
+    };
+    let Answer::Ps { procs } = ask(Ask::Ps { all: false })? else {
+        return Err(unexpected_answer());
+    };
+    let Answer::Switches(switches) = ask(Ask::Switch { change: None })? else {
+        return Err(unexpected_answer());
+    };
+    let Answer::Mfs(mfs) = ask(Ask::Mfs)? else {
+        return Err(unexpected_answer());
+    };
+    let Answer::Log { entries } = ask(Ask::Log { after: 0, count: 1 })? else {
+        return Err(unexpected_answer());
+    };
+    Ok(Snapshot {
+        nodes,
+        procs,
+        switches: Some(switches),
+        mfs: Some(mfs),
+        decisions: Some(entries.last().map_or(0, |e| e.seq)),
+    })
+}
+
+/// Writes a file beside `path` and renames it, so that a reader finds the old or the new content.
+fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure {
+        message: format!("{} cannot be written: {e}; it is as it was", path.display()),
+        hint: "does its directory exist, and may you write there?".into(),
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // The collector reads names that end with .prom only.
+    let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = fs::File::create(&beside).and_then(|mut f| f.write_all(text.as_bytes()));
+    let done = written.and_then(|()| fs::rename(&beside, path));
+    done.map_err(|e| {
+        // What is left of it would be read by nobody.
+        let _ = fs::remove_file(&beside);
+        failed(e)
+    })
+}
