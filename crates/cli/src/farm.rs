@@ -1,9 +1,14 @@
 //! `armento farm init`, `token`; `trust`, `reload` and `remove` are in `trust.rs`, the switches of a node in
 //! `switches.rs`.
 
+use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, say};
 use crate::{choice, service, switches, trust};
-use armento_noded::{Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, new_token};
+use armento_model::clean;
+use armento_noded::{
+    Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, new_token, plan_init,
+    plan_token,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +16,7 @@ const INIT_HELP: &str = "Examples:
   armento farm init
   armento farm init --address 10.0.0.1 --name n1
   armento farm init --listen 10.0.0.1:7117
+  armento farm init --dry-run        what would be done, and whether it can
   armento farm init --wire plain     calls and memory unprotected: isolated networks only";
 const TOKEN_HELP: &str = "Examples:
   armento farm token
@@ -38,7 +44,7 @@ pub enum Cmd {
     Status(switches::Status),
     /// Take part in the farm again
     #[command(after_help = switches::START_HELP)]
-    Start(switches::Status),
+    Start(switches::Start),
     /// Own processes home, guests away; none leaves or arrives until `start`
     #[command(after_help = switches::STOP_HELP)]
     Stop(switches::Going),
@@ -79,6 +85,8 @@ pub struct Init {
     /// Settings [default: /etc/armento/config.toml if it exists]
     #[arg(long, value_name = "F")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 #[derive(clap::Args)]
@@ -92,6 +100,8 @@ pub struct Token {
     /// Settings [default: /etc/armento/config.toml if it exists]
     #[arg(long, value_name = "F")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -130,6 +140,28 @@ fn make(args: Init) -> anyhow::Result<i32> {
             WireArg::Plain => Wire::Plain,
         },
     };
+    if args.dry.dry_run {
+        let plan = match plan_init(&config, &options) {
+            Err(FarmError::Choose(all)) => {
+                options.address = Some(choice::address(&all)?);
+                plan_init(&config, &options)
+            }
+            plan => plan,
+        };
+        let plan = plan.map_err(Failure::from)?;
+        let would = [
+            format!(
+                "make a farm with {} at {} as its first node",
+                plan.node, plan.addr
+            ),
+            format!(
+                "store its keys in {}",
+                clean(&plan.state.display().to_string())
+            ),
+            format!("print a token that admits {TOKEN_USES} nodes"),
+        ];
+        return Ok(dry_run::show(&would, false));
+    }
     let waits = service::waits(&config);
     let made = match init(&config, &options) {
         Err(FarmError::Choose(all)) => {
@@ -159,6 +191,14 @@ fn make(args: Init) -> anyhow::Result<i32> {
 
 fn token(args: &Token) -> anyhow::Result<i32> {
     let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
+    if args.dry.dry_run {
+        let farm = plan_token(&config).map_err(Failure::from)?;
+        let (hours, uses) = (args.hours, args.uses);
+        let would = [format!(
+            "make a token of farm {farm} for {uses} nodes within {hours} hours"
+        )];
+        return Ok(dry_run::show(&would, false));
+    }
     let ttl = Duration::from_secs(args.hours * 3600);
     let (token, addr) = new_token(&config, ttl, args.uses).map_err(Failure::from)?;
     say(&format!("armento join {token} {addr}\n"));

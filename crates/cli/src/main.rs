@@ -8,8 +8,10 @@ mod bench;
 mod calls;
 mod choice;
 mod dfsa;
+mod dry_run;
 mod farm;
 mod files;
+mod history;
 mod hold;
 mod hostfile;
 mod join;
@@ -31,6 +33,9 @@ mod switches;
 mod sys;
 mod top;
 mod trust;
+mod users;
+mod watch;
+mod when;
 mod why;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -100,6 +105,8 @@ enum Verb {
     Why(why::Args),
     /// Show the decisions about own processes, with their figures
     Log(log::Args),
+    /// Show what jobs used: by user, job, node, day, command
+    History(history::Args),
     /// Make a farm on this one machine
     #[command(subcommand)]
     Lab(armento_lab::Cmd),
@@ -183,6 +190,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Hold(args) => hold::run(&args),
         Verb::Why(args) => why::run(&args),
         Verb::Log(args) => log::run(&args),
+        Verb::History(args) => history::run(&args),
         Verb::Lab(cmd) => armento_lab::run(cmd).map(armento_lab::told),
         Verb::Sim(args) => sim::run(&args),
         Verb::Conform(args) => armento_conform::run(&args),

@@ -1,9 +1,12 @@
 //! `armento farm trust`, `armento farm reload`, `armento farm remove`.
 
-use crate::out::{ask, say, say_json, unexpected_answer};
+use crate::dry_run::{self, DryRun};
+use crate::out::{Failure, ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, TrustChange, TrustInfo};
+use armento_lab::Waiting;
 use armento_model::NodeName;
+use armento_noded::Config;
 use serde_json::json;
 use std::time::Duration;
 
@@ -25,6 +28,7 @@ the daemon is started again.";
 pub const REMOVE_HELP: &str = "Examples:
   armento farm remove n3
   armento farm remove n3 --now    it cannot be trusted: do not wait for its processes
+  armento farm remove n3 --dry-run
 
 Run it on a member that holds the farm's key. Tokens made so far are void. The name can join again.";
 
@@ -61,6 +65,8 @@ enum YesNo {
 
 #[derive(clap::Args)]
 pub struct Reload {
+    #[command(flatten)]
+    dry: DryRun,
     /// Print JSON (schema armento.trust/1)
     #[arg(long)]
     json: bool,
@@ -72,6 +78,8 @@ pub struct Remove {
     /// Do not wait until its guests and ours have gone home
     #[arg(long)]
     now: bool,
+    #[command(flatten)]
+    dry: DryRun,
     /// Print JSON (schema armento.removed/1)
     #[arg(long)]
     json: bool,
@@ -102,6 +110,17 @@ pub fn trust(args: Trust) -> anyhow::Result<i32> {
 }
 
 pub fn reload(args: &Reload) -> anyhow::Result<i32> {
+    if args.dry.dry_run {
+        let config = Config::load(None).map_err(Failure::from)?;
+        let file = config
+            .file
+            .as_ref()
+            .map_or("no file".into(), |f| f.display().to_string());
+        let would = [format!(
+            "have the daemon read its configuration again ({file} is valid)"
+        )];
+        return Ok(dry_run::show(&would, args.json));
+    }
     let Answer::Trust(info) = ask(Ask::Reload, ANSWER)? else {
         return Err(unexpected_answer());
     };
@@ -144,6 +163,11 @@ fn render(info: &TrustInfo) -> String {
 }
 
 pub fn remove(args: Remove) -> anyhow::Result<i32> {
+    if args.dry.dry_run {
+        let would = dry_run::remove(&args.node, args.now)?;
+        return Ok(dry_run::show(&would, args.json));
+    }
+    let waiting = Waiting::new(format!("removing {}: processes go home", args.node));
     let asked = Ask::Remove {
         node: args.node,
         now: args.now,
@@ -151,6 +175,7 @@ pub fn remove(args: Remove) -> anyhow::Result<i32> {
     let Answer::Removed { node, lost, untold } = ask(asked, REMOVING)? else {
         return Err(unexpected_answer());
     };
+    drop(waiting);
     if args.json {
         let fields = json!({ "node": node, "lost": lost, "untold": untold });
         say_json("armento.removed/1", fields);

@@ -41,6 +41,6 @@ pub use config::{Config, Wire};
 pub use daemon::{Options, Running, is_waiting, run, run_service, start};
 pub use error::{Candidate, FarmError};
 pub use membership::{
-    Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, leave_without_daemon,
-    new_token, takes_the_key,
+    Enrolled, InitOptions, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, init, join,
+    leave_without_daemon, new_token, plan_init, plan_join, plan_leave, plan_token, takes_the_key,
 };

@@ -1,14 +1,14 @@
 //! Colours and glyphs. Each colour only repeats what a word, a number or a glyph beside it shows.
 
-use ratatui::style::{Color, Modifier, Style};
+use crate::theme::Theme;
+use ratatui::style::Style;
 use ratatui::symbols::border;
 use ratatui::text::{Line, Span};
 
 /// What the terminal can show, and what its user has set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// False with `NO_COLOR`.
-    pub colour: bool,
+    pub theme: Theme,
     /// Whether the locale has more than ASCII.
     pub unicode: bool,
 }
@@ -34,23 +34,9 @@ pub enum Role {
 
 impl Look {
     pub fn style(self, role: Role) -> Style {
-        let plain = Style::new();
-        let (colour, modifier) = match role {
-            Role::Plain => return plain,
-            Role::Dim => (Color::Reset, Modifier::DIM),
-            Role::Head => (Color::Reset, Modifier::BOLD),
-            Role::Focus => (Color::Cyan, Modifier::BOLD),
-            Role::Chosen => (Color::Reset, Modifier::REVERSED),
-            Role::Good => (Color::Green, Modifier::empty()),
-            Role::Away => (Color::Cyan, Modifier::empty()),
-            Role::Warn => (Color::Yellow, Modifier::BOLD),
-            Role::Bad => (Color::Red, Modifier::BOLD),
-        };
-        let shown = plain.add_modifier(modifier);
-        if self.colour && colour != Color::Reset {
-            return shown.fg(colour);
-        }
-        shown
+        let (colour, modifier) = self.theme.of(role);
+        let shown = Style::new().add_modifier(modifier);
+        colour.map_or(shown, |colour| shown.fg(colour))
     }
 
     pub fn span(self, text: impl Into<String>, role: Role) -> Span<'static> {
@@ -171,14 +157,15 @@ pub fn right(line: Line<'static>, width: u16) -> Line<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ratatui::style::Color;
 
     const BOTH: [Look; 2] = [
         Look {
-            colour: true,
+            theme: Theme::Dark,
             unicode: true,
         },
         Look {
-            colour: false,
+            theme: Theme::Mono,
             unicode: false,
         },
     ];

@@ -2,6 +2,7 @@
 
 use super::dfsa;
 use super::guest_users::{self, GuestUsers, WEIGHT_MAX, WEIGHT_MIN};
+use super::history::{self, History};
 use super::mfs::{self, Mfs, MfsExport};
 use super::rules::Rules;
 use crate::error::FarmError;
@@ -92,6 +93,8 @@ pub struct Config {
     pub dfsa: Vec<PathBuf>,
     /// … also those that show another node's writes only after a close and an open.
     pub dfsa_relaxed: Vec<PathBuf>,
+    /// What is kept of what jobs of this home used.
+    pub history: History,
 }
 
 impl Default for Config {
@@ -128,6 +131,7 @@ impl Default for Config {
             mfs_export: Vec::new(),
             dfsa: Vec::new(),
             dfsa_relaxed: Vec::new(),
+            history: History::default(),
         }
     }
 }
@@ -192,6 +196,7 @@ impl Config {
         }
         mfs::check(&self.mfs, &self.mfs_export)?;
         dfsa::check(&self.dfsa, &self.dfsa_relaxed)?;
+        history::check(&self.history)?;
         guest_users::check(&self.guest_users)
     }
 

@@ -5,6 +5,7 @@
 mod client;
 mod explain;
 mod hello;
+mod history;
 mod processes;
 mod requests;
 mod session;

@@ -12,8 +12,11 @@ mod revoke;
 mod tokens;
 
 pub use admission::admit_node;
-pub use enrol::{Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, join, new_token};
-pub use leave::{expel_order, leave_farm, leave_without_daemon, takes_the_key};
+pub use enrol::{
+    Enrolled, InitOptions, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, init, join, new_token,
+    plan_init, plan_join, plan_token,
+};
+pub use leave::{expel_order, leave_farm, leave_without_daemon, plan_leave, takes_the_key};
 pub use place::listen_refused;
 pub use remove::{remaining, remove_node};
 pub use revoke::{apply_statement, ask_for_statement};

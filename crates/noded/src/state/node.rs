@@ -19,6 +19,7 @@ use crate::revocation::Revocation;
 use crate::state_dir::{Farm, Member, StateDir};
 use armento_balance::{Ledger, Policy};
 use armento_gossip::{Dice, Tick, Vector};
+use armento_history::Recorder;
 use armento_link::{Badge, Identity, LinkError};
 use armento_model::NodeName;
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +28,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
+
+/// The file of what jobs used, in the state directory.
+const HISTORY: &str = "history.db";
 
 pub struct Node {
     pub config: Config,
@@ -58,6 +62,8 @@ pub struct Node {
     pub joining: Mutex<()>,
     roster: Mutex<()>,
     pub mfs: Mfs,
+    /// What jobs of this home use.
+    pub history: Recorder,
     /// True: the daemon ends.
     pub stop: watch::Sender<bool>,
 }
@@ -83,6 +89,12 @@ impl Node {
         let trust = Trust::new(&config, &Changes::read(&state)?).map_err(bad)?;
         let roster = state.roster()?;
         let mfs = Mfs::recover(&state);
+        let kept = armento_history::Settings {
+            enabled: config.history.enabled,
+            days: config.history.days,
+            megabytes: config.history.megabytes,
+        };
+        let history = Recorder::start(state.path().join(HISTORY), farm.node.clone(), kept);
         let me = farm.node.clone();
         let core = Core {
             members: Members::new(me.clone(), roster),
@@ -139,6 +151,7 @@ impl Node {
             joining: Mutex::new(()),
             roster: Mutex::new(()),
             mfs,
+            history,
             connections: Connections::default(),
             stop: watch::Sender::new(false),
         })
