@@ -155,6 +155,7 @@ fn processes_are_listed_as_a_tree(farm: &Farm) {
         "{watched}"
     );
     farm.sh("n1", "pkill -f '[s]leep 30'");
+    until("their ends", || !tree().contains("sleep 30"));
 }
 
 fn dry_runs_change_nothing(farm: &Farm) {
@@ -165,14 +166,11 @@ fn dry_runs_change_nothing(farm: &Farm) {
         farm.sh("n1", "armento ps").contains("sleep 300")
     });
     let state = || {
-        let files = farm.sh(
-            "n1",
-            "cd /var/lib/armento; ls; cat tokens.json roster.json farm.json",
-        );
-        let status = farm.sh("n1", "armento farm status; armento nodes | cut -c1-16");
+        let files = farm.sh("n1", "cd /var/lib/armento; ls; cat tokens.json farm.json");
+        let status = farm.sh("n1", "armento farm status; armento nodes | cut -c1-12");
         format!(
             "{files}{status}{}",
-            farm.sh("n1", "armento ps --json | grep -c sleep")
+            farm.sh("n1", "armento ps | grep -c sleep")
         )
     };
     let before = state();

@@ -36,6 +36,8 @@ pub struct Job {
     /// … and how much of that is in the file.
     pub counted: Uses,
     changed: bool,
+    /// Its keeper has reported since this daemon began.
+    reported: bool,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +72,7 @@ impl Jobs {
             total: Uses::new(),
             counted: Uses::new(),
             changed: true,
+            reported: false,
         };
         self.all.insert(began.tree, job);
     }
@@ -84,6 +87,7 @@ impl Jobs {
         job.total = total;
         job.procs = said.procs;
         job.status = said.status.or(job.status);
+        job.reported = true;
     }
 
     pub fn ended(&mut self, tree: TreeId, now_ms: u64) {
@@ -95,7 +99,9 @@ impl Jobs {
 
     /// At most `count` jobs of which something is not written.
     pub fn unwritten(&self, count: usize) -> Vec<(TreeId, Job)> {
-        let changed = self.all.iter().filter(|(_, job)| job.changed);
+        // What was used before this daemon began is known with the first report only.
+        let known = |j: &Job| j.fresh || j.reported || j.row.is_some() || j.end_ms.is_some();
+        let changed = self.all.iter().filter(|(_, j)| j.changed && known(j));
         changed.map(|(t, j)| (*t, j.clone())).take(count).collect()
     }
 

@@ -9,6 +9,8 @@ use ratatui::layout::Rect;
 
 /// The node that was asked has a star after its name.
 const STAR: u16 = 1;
+/// Cells that a title with the spread of work needs.
+const SPREAD_LEAST: u16 = 100;
 
 pub fn nodes(buf: &mut Buffer, area: Rect, state: &State) {
     let list = &state.node_list;
@@ -42,7 +44,7 @@ pub fn nodes(buf: &mut Buffer, area: Rect, state: &State) {
 fn more(state: &State, area: Rect, full: f64) -> Option<String> {
     let bar = (full > 1.0).then(|| format!("a full bar is {full:.0}"));
     let rows = usize::from(area.height.saturating_sub(2));
-    let hidden = state.node_lines.len() > rows;
+    let hidden = state.node_lines.len() > rows && area.width >= SPREAD_LEAST;
     let counts = hidden.then(|| spread(&state.nodes).to_string());
     match (bar, counts) {
         (Some(bar), Some(counts)) => Some(format!("{bar}, {counts}")),
