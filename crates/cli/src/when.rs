@@ -17,14 +17,13 @@ pub const FORMS: &str =
 /// The Unix time in milliseconds that `text` means, seen from `now`.
 pub fn parse(text: &str, edge: Edge, now: &Zoned) -> Result<u64, String> {
     let text = text.trim();
-    let at = ago(text, now).or_else(|| day(text, edge, now)).or_else(|| {
-        Some(
-            text.parse::<DateTime>()
-                .ok()?
-                .to_zoned(now.time_zone().clone())
-                .ok()?,
-        )
-    });
+    let local = || {
+        let at = text.parse::<DateTime>().ok()?;
+        at.to_zoned(now.time_zone().clone()).ok()
+    };
+    let at = ago(text, now)
+        .or_else(|| day(text, edge, now))
+        .or_else(local);
     let at = at.ok_or_else(|| format!("`{text}` is no time: write it {FORMS}"))?;
     u64::try_from(at.timestamp().as_millisecond())
         .map_err(|_| format!("`{text}` is before 1970, when nothing was recorded"))

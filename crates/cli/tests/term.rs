@@ -10,6 +10,9 @@ const USER: &str = "setpriv --reuid 1000 --regid 1000 --clear-groups";
 /// Some tenths of a second of computing, and exit status 3.
 const WORK: &str = r#"perl -e 'for $i (1..4000000) { $x += $i % 7 } exit 3'"#;
 
+/// Restarts of the daemon under a job in the long run.
+const RESTARTS_LONG: usize = 5;
+
 fn json(farm: &Farm, node: &str, command: &str) -> Value {
     serde_json::from_str(&farm.sh(node, command)).expect("JSON")
 }
@@ -28,7 +31,9 @@ fn the_terminal_shows_what_the_farm_does() {
     };
     jobs_are_in_the_history_with_node_and_status(&farm);
     users_read_their_own_jobs(&farm);
-    a_restarted_daemon_goes_on_with_a_job(&farm);
+    for _ in 0..if lab::long() { RESTARTS_LONG } else { 1 } {
+        a_restarted_daemon_goes_on_with_a_job(&farm);
+    }
     a_full_disk_stops_no_program(&farm);
     processes_are_listed_as_a_tree(&farm);
     dry_runs_change_nothing(&farm);

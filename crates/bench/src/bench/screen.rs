@@ -42,7 +42,7 @@ fn nodes(n: usize) -> Result<Vec<NodeInfo>> {
     let node = |i: usize| {
         serde_json::from_value::<NodeInfo>(json!({
             "name": format!("node-{i}"), "addr": format!("10.0.{}.{}:7117", i / 250, i % 250),
-            "state": if i % 97 == 0 { "down" } else { "alive" }, "here": i == 0,
+            "state": if i.is_multiple_of(97) { "down" } else { "alive" }, "here": i == 0,
             "load": ((i * 7 + n) % 40) as f64 / 10.0, "speed": 10_000, "cores": 8,
             "mem_total_kib": 1 << 25, "mem_free_kib": (i * 1013 + n) % (1 << 25),
             "guests": i % 13, "age_ms": 400, "wire": "tls", "version": "0.1.0",
@@ -54,7 +54,7 @@ fn nodes(n: usize) -> Result<Vec<NodeInfo>> {
 fn procs(n: usize) -> Result<Vec<ProcInfo>> {
     let proc = |i: usize| {
         serde_json::from_value::<ProcInfo>(json!({
-            "pid": 1000 + i, "ppid": if i % 10 == 0 { 1 } else { 1000 + i / 10 * 10 },
+            "pid": 1000 + i, "ppid": if i.is_multiple_of(10) { 1 } else { 1000 + i / 10 * 10 },
             "tree": format!("{:016x}", i / 10), "uid": 1000 + i % 30,
             "home": format!("node-{}", i / 10 % NODES), "place": format!("node-{}", (i * 31 + n / 4) % NODES),
             "command": format!("/usr/lib/gcc/x86_64-linux-gnu/14/cc1 -quiet -I /usr/include file{i}.c -o /tmp/cc{i}.s"),
