@@ -221,7 +221,8 @@ fn restarted_daemon_counts_nothing_twice() {
 
 #[test]
 fn a_damaged_history_is_put_aside_and_a_new_one_begun() {
-    let damage: [(&str, fn(&Path)); 3] = [
+    type Damage = fn(&Path);
+    let damage: [(&str, Damage); 3] = [
         ("no database", |file| {
             std::fs::write(file, [7; 9000]).expect("written")
         }),

@@ -1,15 +1,16 @@
 //! Lines as a forest: each below its parent, as `ps f` draws it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 /// Deeper generations are drawn at this depth.
 const DEPTH_MAX: usize = 64;
 
 /// Rows from the roots down, by index, each with what is drawn before its name. `rows`: what names a row, and what names
 /// its parent. Siblings, and roots, keep their order; a row whose parent is not among them is a root.
-pub fn forest<K: Ord>(rows: &[(K, K)]) -> Vec<(usize, String)> {
-    let known: BTreeSet<&K> = rows.iter().map(|(own, _)| own).collect();
-    let mut children: BTreeMap<&K, Vec<usize>> = BTreeMap::new();
+pub fn forest<K: Eq + Hash>(rows: &[(K, K)]) -> Vec<(usize, String)> {
+    let known: HashSet<&K> = rows.iter().map(|(own, _)| own).collect();
+    let mut children: HashMap<&K, Vec<usize>> = HashMap::new();
     let mut open: Vec<(usize, String, bool, usize)> = Vec::new();
     for (i, (own, parent)) in rows.iter().enumerate() {
         if own != parent && known.contains(parent) {

@@ -1,5 +1,7 @@
 //! Colours and glyphs. Each colour only repeats what a word, a number or a glyph beside it shows.
 
+pub use crate::theme::Role;
+
 use crate::theme::Theme;
 use ratatui::style::Style;
 use ratatui::symbols::border;
@@ -11,25 +13,6 @@ pub struct Look {
     pub theme: Theme,
     /// Whether the locale has more than ASCII.
     pub unicode: bool,
-}
-
-/// The kind of a piece of text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Plain,
-    /// Less important.
-    Dim,
-    /// Heads of columns, titles.
-    Head,
-    /// The title of the pane with the focus; a key.
-    Focus,
-    /// The selected line.
-    Chosen,
-    Good,
-    /// Processes away from home; moves.
-    Away,
-    Warn,
-    Bad,
 }
 
 impl Look {

@@ -1,7 +1,25 @@
 //! Colours of each kind of text, by theme. None is needed to read the screen.
 
-use crate::look::Role;
 use ratatui::style::{Color, Modifier};
+
+/// The kind of a piece of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Plain,
+    /// Less important.
+    Dim,
+    /// Heads of columns, titles.
+    Head,
+    /// The title of the pane with the focus; a key.
+    Focus,
+    /// The selected line.
+    Chosen,
+    Good,
+    /// Processes away from home; moves.
+    Away,
+    Warn,
+    Bad,
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
