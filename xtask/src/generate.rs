@@ -14,7 +14,7 @@ struct Page {
     text: fn() -> String,
 }
 
-const PAGES: [Page; 6] = [
+const PAGES: [Page; 9] = [
     Page {
         path: "docs/manual/reasons.md",
         text: reasons,

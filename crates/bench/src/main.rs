@@ -32,11 +32,12 @@ const ENGINE: &str = "engine";
 /// Version of the output of `--json`.
 const SCHEMA: &str = "armento.bench/1";
 
-const HELP: &str = "Benches: home start birth local call, of farms rest owner make, and of moves (together: engine) bulk pause first bytes beside stalls.
+const HELP: &str = "Benches: home start birth local call, of screens screen history, of farms rest owner make, and of moves (together: engine) bulk pause first bytes beside stalls.
 If none is named: home start birth local call bulk.
 Examples:
   cargo xtask bench                        the everyday bars, on a release build
   cargo xtask bench engine                 moves of every size: some 25 minutes
+  cargo xtask bench screen history         top with 1,000 nodes, a history of a million jobs
   cargo xtask bench rest owner             a farm on which nothing runs, and one with a returning owner: 6 minutes
   cargo xtask bench make                   make -j12 on four slow nodes: 8 minutes
   cargo xtask bench --quick                fewer samples, no gigabyte

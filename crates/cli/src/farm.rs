@@ -1,15 +1,18 @@
 //! `armento farm init`; tokens are in `invite.rs`, `trust`, `reload` and `remove` in `trust.rs`, the switches of a node
 //! in `switches.rs`.
 
+use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, say};
 use crate::{allocation, choice, discover, invite, service, switches, trust};
-use armento_noded::{Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init};
+use armento_model::clean;
+use armento_noded::{Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, plan_init};
 use std::path::PathBuf;
 
 const INIT_HELP: &str = "Examples:
   armento farm init
   armento farm init --address 10.0.0.1 --name n1
   armento farm init --listen 10.0.0.1:7117
+  armento farm init --dry-run        what would be done, and whether it can
   armento farm init --wire plain     calls and memory unprotected: isolated networks only";
 
 #[derive(clap::Subcommand)]
@@ -46,7 +49,7 @@ pub enum Cmd {
     Status(switches::Status),
     /// Take part in the farm again
     #[command(after_help = switches::START_HELP)]
-    Start(switches::Status),
+    Start(switches::Start),
     /// Own processes home, guests away; none leaves or arrives until `start`
     #[command(after_help = switches::STOP_HELP)]
     Stop(switches::Going),
@@ -87,6 +90,8 @@ pub struct Init {
     /// Settings [default: /etc/armento/config.toml if it exists]
     #[arg(long, value_name = "F")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -129,6 +134,28 @@ fn make(args: Init) -> anyhow::Result<i32> {
             WireArg::Plain => Wire::Plain,
         },
     };
+    if args.dry.dry_run {
+        let plan = match plan_init(&config, &options) {
+            Err(FarmError::Choose(all)) => {
+                options.address = Some(choice::address(&all)?);
+                plan_init(&config, &options)
+            }
+            plan => plan,
+        };
+        let plan = plan.map_err(Failure::from)?;
+        let would = [
+            format!(
+                "make a farm with {} at {} as its first node",
+                plan.node, plan.addr
+            ),
+            format!(
+                "store its keys in {}",
+                clean(&plan.state.display().to_string())
+            ),
+            format!("print a token that admits {TOKEN_USES} nodes"),
+        ];
+        return Ok(dry_run::show(&would, false));
+    }
     let waits = service::waits(&config);
     let made = match init(&config, &options) {
         Err(FarmError::Choose(all)) => {

@@ -1,11 +1,14 @@
 //! `armento farm invite`, `list`, `rotate`: tokens with which nodes join.
 
+use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, ask, say, say_json, table, unexpected_answer};
 use crate::trust::not_reached;
 use anyhow::Context as _;
 use armento_client::api::{Answer, Ask};
 use armento_model::span;
-use armento_noded::{Config, Invitation, TOKEN_TTL, TOKEN_USES, invitations, new_token};
+use armento_noded::{
+    Config, Invitation, TOKEN_TTL, TOKEN_USES, invitations, new_token, plan_token,
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -41,6 +44,8 @@ pub struct Invite {
     /// Settings [default: /etc/armento/config.toml if it exists]
     #[arg(long, value_name = "F")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    dry: DryRun,
     /// Print JSON (schema armento.invitation/1)
     #[arg(long)]
     json: bool,
@@ -58,9 +63,8 @@ pub struct List {
 
 #[derive(clap::Args)]
 pub struct Rotate {
-    /// Show which tokens would become invalid; change nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry: DryRun,
     /// Settings [default: /etc/armento/config.toml if it exists]
     #[arg(long, value_name = "F")]
     config: Option<PathBuf>,
@@ -71,6 +75,12 @@ pub struct Rotate {
 
 pub fn invite(args: &Invite) -> anyhow::Result<i32> {
     let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
+    if args.dry.dry_run {
+        let farm = plan_token(&config).map_err(Failure::from)?;
+        let (hours, uses) = (args.hours, args.uses);
+        let would = format!("make a token of farm {farm} for {uses} nodes within {hours} hours");
+        return Ok(dry_run::show(&[would], args.json));
+    }
     let ttl = Duration::from_secs(args.hours * 3600);
     let (token, addr) = new_token(&config, ttl, args.uses).map_err(Failure::from)?;
     let command = format!("armento join {token} {addr}");
@@ -163,37 +173,27 @@ fn render(all: &[Invitation], now: u64) -> String {
 pub fn rotate(args: &Rotate) -> anyhow::Result<i32> {
     let config = Config::load(args.config.as_deref()).map_err(Failure::from)?;
     let now = unix_now()?;
-    if args.dry_run {
+    if args.dry.dry_run {
         let all = invitations(&config).map_err(Failure::from)?;
         let valid: Vec<&str> = all
             .iter()
             .filter(|t| state(t, now) == "valid")
             .map(|t| t.id.as_str())
             .collect();
-        match args.json {
-            true => say_json(
-                "armento.rotated/1",
-                json!({ "dry_run": true, "tokens": valid }),
-            ),
-            false => say(&format!(
-                "the farm would get a new secret; valid tokens that would become invalid: {}\n",
-                if valid.is_empty() {
-                    "none".into()
-                } else {
-                    valid.join(", ")
-                }
-            )),
-        }
-        return Ok(0);
+        let would = [
+            "give the farm a new secret, and tell all members".to_owned(),
+            match valid.is_empty() {
+                true => "make no token invalid: none is valid".into(),
+                false => format!("make these tokens invalid: {}", valid.join(", ")),
+            },
+        ];
+        return Ok(dry_run::show(&would, args.json));
     }
     let Answer::Rotated { untold } = ask(Ask::Rotate, ROTATING)? else {
         return Err(unexpected_answer());
     };
     match args.json {
-        true => say_json(
-            "armento.rotated/1",
-            json!({ "dry_run": false, "untold": untold }),
-        ),
+        true => say_json("armento.rotated/1", json!({ "untold": untold })),
         false => say(&format!(
             "the farm has a new secret; all tokens made so far are invalid\n{}",
             not_reached(&untold)

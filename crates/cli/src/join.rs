@@ -1,14 +1,18 @@
 //! `armento join TOKEN A:P`.
 
+use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, say};
 use crate::{nodes, service};
-use armento_noded::{Config, JoinOptions, join};
+use armento_lab::Waiting;
+use armento_model::clean;
+use armento_noded::{Config, JoinOptions, join, plan_join};
 use std::path::PathBuf;
 
 const HELP: &str = "Examples:
   armento join armento1K6f…::1a2b3c4d:5e6f… 10.0.0.1:7117
   armento join TOKEN n1 --name n2
   armento join TOKEN n1.example.org:7117 --address 198.51.100.7    behind NAT
+  armento join TOKEN n1 --dry-run
 
 The secret in the token is sent only to a node that has proved to be of the token's farm. Before that
 node admits this one it tries to reach it, TCP and UDP: a join that cannot work is refused here.";
@@ -39,6 +43,8 @@ pub struct Args {
     /// Settings [default: /etc/armento/config.toml if it exists]
     #[arg(long, value_name = "F")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 /// A warning about a join that succeeded.
@@ -57,8 +63,24 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         check: !args.no_check,
         same_machine: args.same_machine,
     };
+    if args.dry.dry_run {
+        let plan = plan_join(&config, &options).map_err(Failure::from)?;
+        let member = plan
+            .member
+            .map_or_else(String::new, |m| format!(" through {m}"));
+        let would = [
+            format!("join{member} as {} at {}", plan.node, plan.addr),
+            format!(
+                "store keys and members in {}",
+                clean(&plan.state.display().to_string())
+            ),
+        ];
+        return Ok(dry_run::show(&would, false));
+    }
     let waits = service::waits(&config);
+    let waiting = Waiting::new(format!("joining through {}", options.addr));
     let joined = join(&config, &options).map_err(Failure::from)?;
+    drop(waiting);
     if let Some(clock) = &joined.clock {
         warn(clock, nodes::SYNCHRONISE);
     }

@@ -1,10 +1,11 @@
 //! `armento log`.
 
-use crate::out::{ask, say, say_json, table, unexpected_answer};
+use crate::out::{Failure, ask, say, say_json, table, unexpected_answer};
+use crate::when::{self, Edge};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, LogEntry, Outcome};
-use armento_model::clean;
-use jiff::{Timestamp, tz::TimeZone};
+use armento_model::{Pid, clean};
+use jiff::{Timestamp, Zoned, tz::TimeZone};
 use serde_json::json;
 use std::thread::sleep;
 use std::time::Duration;
@@ -13,6 +14,7 @@ const HELP: &str = "Examples:
   armento log
   armento log -n 100
   armento log --follow
+  armento log --since 10m --pid 4711
   armento log --json | jq '.entries[] | select(.cause == \"turn\")'
 
 What this node decided about its own programs: WHY is `placed` at its exec, `share` of a processor, `turn` for equal
@@ -33,13 +35,23 @@ pub struct Args {
     /// Print new entries as they come
     #[arg(long, short)]
     follow: bool,
+    /// Decisions from then on: 90s, 30m, 12h, 7d (ago), today, 2026-11-29, '2026-11-29 14:30'
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Decisions about this process only
+    #[arg(long, value_name = "PID")]
+    pid: Option<Pid>,
     /// Print JSON (schema armento.log/1; with --follow one document a line)
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<i32> {
-    let entries = newer(0, args.count)?;
+    let which = Which {
+        since_ms: since(args)?,
+        pid: args.pid,
+    };
+    let entries = which.newest(newer(0, args.count, &which)?, args.count);
     if !args.follow {
         match args.json {
             true => say_json("armento.log/1", json!({ "entries": entries })),
@@ -52,18 +64,58 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     loop {
         for entry in &entries {
             newest = newest.max(entry.seq);
+            if !which.takes(entry) {
+                continue;
+            }
             match args.json {
                 true => say(&format!("{}\n", json!(entry))),
                 false => say(&line(entry)),
             }
         }
         sleep(FOLLOW_EVERY);
-        entries = newer(newest, FOLLOWED_MAX)?;
+        entries = newer(newest, FOLLOWED_MAX, &which)?;
     }
 }
 
-fn newer(after: u64, count: u32) -> anyhow::Result<Vec<LogEntry>> {
-    match ask(Ask::Log { after, count }, ANSWER)? {
+fn since(args: &Args) -> Result<u64, Failure> {
+    let Some(text) = &args.since else {
+        return Ok(0);
+    };
+    when::parse(text, Edge::Begin, &Zoned::now()).map_err(|why| Failure {
+        message: format!("--since: {why}"),
+        hint: "armento log --since 10m".into(),
+    })
+}
+
+/// The entries that are wanted.
+struct Which {
+    /// Unix time, milliseconds.
+    since_ms: u64,
+    pid: Option<Pid>,
+}
+
+impl Which {
+    fn takes(&self, e: &LogEntry) -> bool {
+        e.at_ms >= self.since_ms && self.pid.is_none_or(|pid| pid == e.pid)
+    }
+
+    /// The newest `count` that are wanted, oldest first: an older daemon returns others, too.
+    fn newest(&self, mut entries: Vec<LogEntry>, count: u32) -> Vec<LogEntry> {
+        entries.retain(|e| self.takes(e));
+        let extra = entries.len().saturating_sub(count as usize);
+        entries.drain(..extra);
+        entries
+    }
+}
+
+fn newer(after: u64, count: u32, which: &Which) -> anyhow::Result<Vec<LogEntry>> {
+    let question = Ask::Log {
+        after,
+        count,
+        since_ms: which.since_ms,
+        pid: which.pid,
+    };
+    match ask(question, ANSWER)? {
         Answer::Log { entries } => Ok(entries),
         _ => Err(unexpected_answer()),
     }
@@ -147,8 +199,28 @@ mod tests {
     use armento_model::Stay;
 
     #[test]
-    fn log_line_shows_figures_and_outcome() {
-        let mut entry = LogEntry {
+    fn entries_are_chosen_by_time_and_process() {
+        let of = |seq: u64, pid| LogEntry {
+            seq,
+            at_ms: seq * 1000,
+            pid,
+            ..entry()
+        };
+        let all = || vec![of(1, 7), of(2, 8), of(3, 7), of(4, 7)];
+        let check = |since_ms, pid, count, want: &[u64]| {
+            let which = Which { since_ms, pid };
+            let got: Vec<u64> = which.newest(all(), count).iter().map(|e| e.seq).collect();
+            assert_eq!(got, want);
+        };
+        check(0, None, 9, &[1, 2, 3, 4]);
+        check(0, None, 2, &[3, 4]);
+        check(0, Some(7), 2, &[3, 4]);
+        check(2000, Some(8), 9, &[2]);
+        check(2001, Some(8), 9, &[]);
+    }
+
+    fn entry() -> LogEntry {
+        LogEntry {
             seq: 1,
             at_ms: 1_000,
             pid: 812,
@@ -169,7 +241,12 @@ mod tests {
                 total_us: 9_000,
                 bytes: 1,
             },
-        };
+        }
+    }
+
+    #[test]
+    fn log_line_shows_figures_and_outcome() {
+        let mut entry = entry();
         let said = row(&entry)[1..].join(" ");
         assert_eq!(
             said,

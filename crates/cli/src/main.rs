@@ -12,9 +12,11 @@ mod choice;
 mod context;
 mod dfsa;
 mod discover;
+mod dry_run;
 mod fabric;
 mod farm;
 mod files;
+mod history;
 mod hold;
 mod hostfile;
 mod invite;
@@ -40,8 +42,11 @@ mod switches;
 mod sys;
 mod top;
 mod trust;
+mod users;
+mod watch;
 mod web;
 mod web_server;
+mod when;
 mod why;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -122,6 +127,8 @@ enum Verb {
     /// What nodes without a disk start from
     #[command(subcommand)]
     Boot(boot::Cmd),
+    /// Show what jobs used: by user, job, node, day, command
+    History(history::Args),
     /// Make a farm on this one machine
     #[command(subcommand)]
     Lab(armento_lab::Cmd),
@@ -226,6 +233,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Log(args) => log::run(&args),
         Verb::Fabric(cmd) => fabric::run(cmd),
         Verb::Boot(cmd) => boot::run(&cmd),
+        Verb::History(args) => history::run(&args),
         Verb::Lab(cmd) => armento_lab::run(cmd).map(armento_lab::told),
         Verb::Sim(args) => sim::run(&args),
         Verb::Conform(args) => armento_conform::run(&args),

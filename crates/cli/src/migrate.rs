@@ -1,8 +1,10 @@
 //! `armento migrate PID NODE|home|balance`.
 
+use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, say, say_json, unexpected_answer};
 use armento_client::api::{Answer, Ask, Dest};
 use armento_client::{AskError, MOVE, Session};
+use armento_lab::Waiting;
 use armento_model::Pid;
 use serde_json::json;
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +14,7 @@ const HELP: &str = "Examples:
   armento migrate 4711 n3          to a node; also a process not started by `armento run`
   armento migrate 4711 home
   armento migrate 4711 balance     let the farm decide from now on
+  armento migrate 4711 n3 --dry-run
   armento migrate 4711 n3 --json   the move's figures for a script";
 
 /// Time limit for the start of a program, which takes milliseconds.
@@ -29,6 +32,8 @@ pub struct Args {
     /// A node's name, `home` or `balance`
     #[arg(value_name = "NODE|home|balance", value_parser = dest)]
     to: Dest,
+    #[command(flatten)]
+    dry: DryRun,
     /// Print JSON (schema armento.migrate/1): node, microseconds, bytes
     #[arg(long)]
     json: bool,
@@ -54,9 +59,17 @@ fn print_result(args: &Args, doc: serde_json::Value, text: &str) {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<i32> {
+    if args.dry.dry_run {
+        return Ok(dry_run::show(
+            &dry_run::migrate(args.pid, &args.to)?,
+            args.json,
+        ));
+    }
     let mut session = Session::connect().map_err(Failure::from)?;
     let mut ask = || {
         let to = args.to.clone();
+        // Gone before a keeper is forked below: that needs a process of one thread.
+        let _waiting = Waiting::new(format!("process {} moves", args.pid));
         session.ask(Ask::Migrate { pid: args.pid, to }, MOVE)
     };
     let mut answer = ask();

@@ -46,13 +46,17 @@ pub fn say(text: &str) {
     }
 }
 
-/// One JSON document that begins with its schema.
-pub fn say_json(schema: &str, fields: Value) {
+/// A JSON document that begins with its schema.
+pub fn document(schema: &str, fields: Value) -> Value {
     let mut doc = json!({ "schema": schema });
     if let (Some(doc), Value::Object(fields)) = (doc.as_object_mut(), fields) {
         doc.extend(fields);
     }
-    say(&format!("{doc:#}\n"));
+    doc
+}
+
+pub fn say_json(schema: &str, fields: Value) {
+    say(&format!("{:#}\n", document(schema, fields)));
 }
 
 /// A message and what to do about it.

@@ -1,14 +1,23 @@
 //! `armento ps`.
 
-use crate::out::{ask, say, say_json, table, unexpected_answer};
+mod choice;
+
+use crate::out::{ask, document, say, table, unexpected_answer};
+use crate::{users, watch};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, ProcInfo};
-use armento_model::{Stay, clean, size};
+use armento_model::{NodeName, Stay, clean, size};
+use armento_tui::forest;
+use choice::{Choice, Sort};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const HELP: &str = "Examples:
   armento ps
   armento ps --all                 of the whole farm, not only of this home
+  armento ps --tree                each below its parent
+  armento ps --watch --sort cpu    again every two seconds, the busiest first
+  armento ps --node n3 --user alice --command cc1
   armento ps --json | jq '.procs[] | select(.place != .home) | .pid'
 
 CALLS counts the calls that waited for home; CALL/s those of the last seconds, BYTE/s what they and posted writes and reads
@@ -21,20 +30,88 @@ pub struct Args {
     /// Processes of all homes
     #[arg(long, short)]
     all: bool,
-    /// Print JSON (schema armento.ps/1)
+    /// Each process below its parent
+    #[arg(long, short)]
+    tree: bool,
+    /// Show it again, every two seconds or so often
+    #[arg(
+        long,
+        short,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        value_parser = watch::interval
+    )]
+    watch: Option<Duration>,
+    /// The order of lines; with --tree, of siblings
+    #[arg(long, short, value_enum, default_value_t)]
+    sort: Sort,
+    /// Processes that run there only
+    #[arg(long, value_name = "NODE")]
+    node: Option<NodeName>,
+    /// Processes of this user only, by name or number
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Processes with this in their command line only
+    #[arg(long, value_name = "TEXT")]
+    command: Option<String>,
+    /// Print JSON (schema armento.ps/1; with --watch one document a line)
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<i32> {
-    let procs = processes(args.all)?;
-    if args.json {
-        let procs: Vec<Value> = procs.iter().map(fields).collect();
-        say_json("armento.ps/1", json!({ "procs": procs }));
-    } else {
-        say(&render(&procs));
+    let choice = Choice {
+        sort: args.sort,
+        node: args.node.clone(),
+        uid: args.user.as_deref().map(users::uid).transpose()?,
+        command: args.command.clone(),
+    };
+    match args.watch {
+        Some(every) if args.json => loop {
+            say(&format!("{}\n", shown_json(args, &choice)?));
+            std::thread::sleep(every);
+        },
+        Some(every) => watch::repeat(every, || shown(args, &choice)),
+        None if args.json => {
+            say(&format!("{:#}\n", shown_json(args, &choice)?));
+            Ok(0)
+        }
+        None => {
+            say(&shown(args, &choice)?);
+            Ok(0)
+        }
     }
-    Ok(0)
+}
+
+fn shown(args: &Args, choice: &Choice) -> anyhow::Result<String> {
+    let procs = choice.apply(processes(args.all)?);
+    Ok(match args.tree {
+        true => render(&with_tree(procs)),
+        false => render(&without_tree(procs)),
+    })
+}
+
+fn shown_json(args: &Args, choice: &Choice) -> anyhow::Result<Value> {
+    let procs = choice.apply(processes(args.all)?);
+    let procs: Vec<Value> = procs.iter().map(fields).collect();
+    Ok(document("armento.ps/1", json!({ "procs": procs })))
+}
+
+/// Each below its parent, where that is among them.
+fn with_tree(procs: Vec<ProcInfo>) -> Vec<(String, ProcInfo)> {
+    let family = |p: &ProcInfo| ((p.home.clone(), p.pid), (p.home.clone(), p.ppid));
+    let families: Vec<_> = procs.iter().map(family).collect();
+    let mut all: Vec<Option<ProcInfo>> = procs.into_iter().map(Some).collect();
+    let order = forest(&families).into_iter();
+    order
+        .filter_map(|(i, branch)| Some((branch, all[i].take()?)))
+        .collect()
+}
+
+fn without_tree(procs: Vec<ProcInfo>) -> Vec<(String, ProcInfo)> {
+    procs.into_iter().map(|p| (String::new(), p)).collect()
 }
 
 /// Processes of this home, or of all, by home and pid.
@@ -55,7 +132,8 @@ fn fields(p: &ProcInfo) -> Value {
     doc
 }
 
-fn render(procs: &[ProcInfo]) -> String {
+/// Each process with what is drawn before its command.
+fn render(procs: &[(String, ProcInfo)]) -> String {
     let heads = [
         ("PID", true),
         ("HOME", false),
@@ -73,7 +151,7 @@ fn render(procs: &[ProcInfo]) -> String {
     table(&heads, &procs.iter().map(row).collect::<Vec<_>>())
 }
 
-fn row(p: &ProcInfo) -> Vec<String> {
+fn row((before, p): &(String, ProcInfo)) -> Vec<String> {
     let seconds = |ms: u64| format!("{:.1}", ms as f64 / 1000.0);
     vec![
         p.pid.to_string(),
@@ -87,7 +165,7 @@ fn row(p: &ProcInfo) -> Vec<String> {
         p.rates.waits.to_string(),
         size(p.rates.bytes() >> 10),
         p.stay_word().into_owned(),
-        clean(&p.command),
+        format!("{before}{}", clean(&p.command)),
     ]
 }
 
@@ -140,15 +218,31 @@ pub mod tests {
 \x20PID  HOME  WHERE   CPU  AWAY  MEMORY  MOVES  CALLS  CALL/s  BYTE/s  STAY  COMMAND
 4711  n1    n3     12.3  12.0   5.0 M      2    345      12   4.0 M  -     lame a?[2J.wav
 ";
-        assert_eq!(render(&[proc()]), golden);
+        let render = |p: ProcInfo| render(&without_tree(vec![p]));
+        assert_eq!(render(proc()), golden);
         let lost = |frozen| ProcInfo {
             lost_ms: Some(4200),
             stay: Some(Stay::Busy),
             frozen,
             ..proc()
         };
-        assert!(render(&[lost(false)]).contains("  lost 4 s  "));
-        assert!(render(&[lost(true)]).contains("  frozen  "));
+        assert!(render(lost(false)).contains("  lost 4 s  "));
+        assert!(render(lost(true)).contains("  frozen  "));
+    }
+
+    #[test]
+    fn children_stand_below_their_parents_of_the_same_home() {
+        let of = |(pid, ppid, home): (i32, i32, &str)| ProcInfo {
+            pid,
+            ppid,
+            home: home.parse().expect("name"),
+            ..proc()
+        };
+        let all = [(1, 0, "n1"), (2, 0, "n1"), (3, 1, "n1"), (4, 1, "n2")].map(of);
+        let lines = with_tree(all.into());
+        let line = |(branch, p): &(String, ProcInfo)| format!("{branch}{}", p.pid);
+        let lines: Vec<String> = lines.iter().map(line).collect();
+        assert_eq!(lines, ["1", " \\_ 3", "2", "4"]);
     }
 
     #[test]

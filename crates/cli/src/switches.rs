@@ -1,9 +1,11 @@
 //! `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring`, `status`.
 
+use crate::dry_run::{self, DryRun};
 use crate::nodes;
 use crate::out::{Failure, ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, SwitchChange, SwitchInfo};
+use armento_lab::Waiting;
 use serde_json::json;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,6 +13,7 @@ use std::time::{Duration, Instant};
 pub const STOP_HELP: &str = "Examples:
   armento farm stop           before the machine goes down: ours come home, guests go home
   armento farm stop --no-wait
+  armento farm stop --dry-run
   armento farm start
 
 Nothing comes or goes until `armento farm start`, also after a restart of the daemon. Programs run on, at home.";
@@ -49,6 +52,8 @@ pub struct Switch {
     /// Switch it off again
     #[arg(long)]
     off: bool,
+    #[command(flatten)]
+    dry: DryRun,
     /// Print JSON (schema armento.farm-status/1)
     #[arg(long)]
     json: bool,
@@ -68,6 +73,17 @@ pub struct Going {
     /// Do not wait until all processes have gone home
     #[arg(long)]
     no_wait: bool,
+    #[command(flatten)]
+    dry: DryRun,
+    /// Print JSON (schema armento.farm-status/1)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct Start {
+    #[command(flatten)]
+    dry: DryRun,
     /// Print JSON (schema armento.farm-status/1)
     #[arg(long)]
     json: bool,
@@ -97,13 +113,13 @@ pub fn stop(args: &Going) -> anyhow::Result<i32> {
     go(stop, For::All, args)
 }
 
-pub fn start(args: &Status) -> anyhow::Result<i32> {
+pub fn start(args: &Start) -> anyhow::Result<i32> {
     let start = SwitchChange {
         stop: Some(false),
         drain: Some(false),
         ..SwitchChange::default()
     };
-    change(start, args.json)
+    change(start, args.dry, args.json)
 }
 
 pub fn block(args: &Switch) -> anyhow::Result<i32> {
@@ -112,7 +128,7 @@ pub fn block(args: &Switch) -> anyhow::Result<i32> {
         block,
         ..SwitchChange::default()
     };
-    change(word, args.json)
+    change(word, args.dry, args.json)
 }
 
 pub fn stay(args: &Switch) -> anyhow::Result<i32> {
@@ -121,7 +137,7 @@ pub fn stay(args: &Switch) -> anyhow::Result<i32> {
         stay,
         ..SwitchChange::default()
     };
-    change(word, args.json)
+    change(word, args.dry, args.json)
 }
 
 pub fn quiet(args: &Switch) -> anyhow::Result<i32> {
@@ -130,7 +146,7 @@ pub fn quiet(args: &Switch) -> anyhow::Result<i32> {
         quiet,
         ..SwitchChange::default()
     };
-    change(word, args.json)
+    change(word, args.dry, args.json)
 }
 
 pub fn drain(args: &Drain) -> anyhow::Result<i32> {
@@ -175,14 +191,21 @@ fn switch(change: Option<SwitchChange>) -> anyhow::Result<SwitchInfo> {
     }
 }
 
-fn change(word: SwitchChange, as_json: bool) -> anyhow::Result<i32> {
+fn change(word: SwitchChange, dry: DryRun, as_json: bool) -> anyhow::Result<i32> {
+    if dry.dry_run {
+        return Ok(dry_run::show(&would(&switch(None)?, &word), as_json));
+    }
     show(&switch(Some(word))?, as_json);
     Ok(0)
 }
 
 /// Sends the change and waits until the processes concerned have gone home.
 fn go(word: SwitchChange, processes: For, args: &Going) -> anyhow::Result<i32> {
+    if args.dry.dry_run {
+        return Ok(dry_run::show(&would(&switch(None)?, &word), args.json));
+    }
     let mut info = switch(Some(word))?;
+    let waiting = Waiting::new("");
     let until = Instant::now() + WAIT;
     while !args.no_wait && left(&info, processes) > 0 {
         if Instant::now() >= until {
@@ -194,11 +217,40 @@ fn go(word: SwitchChange, processes: For, args: &Going) -> anyhow::Result<i32> {
             };
             return Err(failure.into());
         }
+        waiting.say(format!(
+            "{} processes are still to go home",
+            left(&info, processes)
+        ));
         sleep(CHECK_EVERY);
         info = switch(None)?;
     }
+    drop(waiting);
     show(&info, args.json);
     Ok(0)
+}
+
+/// What the change would do to a node that is as `info` says.
+fn would(info: &SwitchInfo, change: &SwitchChange) -> Vec<String> {
+    let switches = [
+        ("stop", info.stopped, change.stop),
+        ("drain", info.drain, change.drain),
+        ("block", info.block, change.block),
+        ("stay", info.stay, change.stay),
+        ("quiet", info.quiet, change.quiet),
+        ("mfs", info.mfs, change.mfs),
+    ];
+    let named = switches.into_iter();
+    let mut lines: Vec<String> = named
+        .filter_map(|(name, now, wanted)| Some(dry_run::set(name, now, wanted?)))
+        .collect();
+    let stops = change.stop == Some(true);
+    if stops || change.expel || change.drain == Some(true) {
+        lines.push(format!("send {} guests away", info.guests));
+    }
+    if stops || change.bring {
+        lines.push(format!("bring {} processes of this node home", info.away));
+    }
+    lines
 }
 
 fn left(info: &SwitchInfo, processes: For) -> u64 {
@@ -297,6 +349,33 @@ mod tests {
         assert!(
             said.starts_with("n1      stopped\nguests  none comes, those here go home"),
             "{said}"
+        );
+    }
+
+    #[test]
+    fn dry_runs_say_what_would_change() {
+        let stop = SwitchChange {
+            stop: Some(true),
+            ..SwitchChange::default()
+        };
+        let said = [
+            "switch `stop` on",
+            "send 3 guests away",
+            "bring 2 processes of this node home",
+        ];
+        assert_eq!(would(&info(), &stop), said);
+        let drain = SwitchChange {
+            drain: Some(false),
+            ..SwitchChange::default()
+        };
+        assert_eq!(would(&info(), &drain), ["leave `drain` off, as it is"]);
+        let bring = SwitchChange {
+            bring: true,
+            ..SwitchChange::default()
+        };
+        assert_eq!(
+            would(&info(), &bring),
+            ["bring 2 processes of this node home"]
         );
     }
 

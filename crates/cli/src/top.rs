@@ -1,7 +1,7 @@
 //! `armento top`.
 
 use crate::out::{Failure, has_colour, say};
-use armento_tui::{Failed, Look, Options, once, run as show, terminal_size};
+use armento_tui::{Failed, Look, Options, Theme, once, run as show, terminal_size};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ const HELP: &str = "Examples:
   armento top
   armento top --all                processes of the whole farm, not only of this home
   armento top --delay 0.2          watch moves closely
+  armento top --tree --theme light
   armento top --once > frame.txt   one frame as text
 
 Keys: ? shows them all. Up and Down choose a process, m moves it, p holds it at home, w says why it
-is where it is, / filters, s sorts, Tab goes to the next pane, q quits.";
+is where it is, / filters, s sorts, t shows the tree, Tab goes to the next pane, q quits.";
 
 /// Below this the screen itself would be a load.
 const DELAY_MIN: f64 = 0.1;
@@ -33,6 +34,15 @@ pub struct Args {
     /// Print one frame as text, as tall as necessary, and end; as wide as COLUMNS or the terminal, else 100
     #[arg(long)]
     once: bool,
+    /// Processes below their parents (key t)
+    #[arg(long, short)]
+    tree: bool,
+    /// Colours: dark, light, mono or contrast (key T); mono if NO_COLOR is set
+    #[arg(long, value_name = "THEME", default_value = "dark", value_parser = str::parse::<Theme>)]
+    theme: Theme,
+    /// Leave the mouse to the terminal, for selecting text
+    #[arg(long)]
+    no_mouse: bool,
 }
 
 fn delay(word: &str) -> Result<Duration, String> {
@@ -48,10 +58,12 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     let options = Options {
         every: args.delay,
         all: args.all,
+        tree: args.tree,
+        mouse: !args.no_mouse,
     };
     if args.once {
         let look = Look {
-            colour: false,
+            theme: Theme::Mono,
             unicode: is_utf8(),
         };
         say(&once(&options, look, width()).map_err(Failure::from)?);
@@ -70,7 +82,10 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         .into());
     }
     let look = Look {
-        colour: has_colour(),
+        theme: match has_colour() {
+            true => args.theme,
+            false => Theme::Mono,
+        },
         unicode: is_utf8(),
     };
     show(&options, look).map_err(failure)?;

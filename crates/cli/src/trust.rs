@@ -1,10 +1,12 @@
 //! `armento farm trust`, `armento farm reload`, `armento farm remove`.
 
+use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, TrustChange, TrustInfo};
+use armento_lab::Waiting;
 use armento_model::NodeName;
-use armento_noded::{Config, withdraw};
+use armento_noded::{Config, invitations, withdraw};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,6 +30,7 @@ pub const REMOVE_HELP: &str = "Examples:
   armento farm remove n3
   armento farm remove n3 --now    it cannot be trusted: do not wait for its processes
   armento farm remove --token 1a2b3c4d    no node joins with it any more (`armento farm list`)
+  armento farm remove n3 --dry-run
 
 Run it on a member that holds the farm's key. Tokens made so far are void. The name can join again.";
 
@@ -64,6 +67,8 @@ enum YesNo {
 
 #[derive(clap::Args)]
 pub struct Reload {
+    #[command(flatten)]
+    dry: DryRun,
     /// Print JSON (schema armento.trust/1)
     #[arg(long)]
     json: bool,
@@ -82,6 +87,8 @@ pub struct Remove {
     /// Do not wait until its guests and ours have gone home
     #[arg(long)]
     now: bool,
+    #[command(flatten)]
+    dry: DryRun,
     /// Print JSON (schema armento.removed/1)
     #[arg(long)]
     json: bool,
@@ -112,6 +119,17 @@ pub fn trust(args: Trust) -> anyhow::Result<i32> {
 }
 
 pub fn reload(args: &Reload) -> anyhow::Result<i32> {
+    if args.dry.dry_run {
+        let config = Config::load(None).map_err(Failure::from)?;
+        let file = config
+            .file
+            .as_ref()
+            .map_or("no file".into(), |f| f.display().to_string());
+        let would = [format!(
+            "have the daemon read its configuration again ({file} is valid)"
+        )];
+        return Ok(dry_run::show(&would, args.json));
+    }
     let Answer::Trust(info) = ask(Ask::Reload, ANSWER)? else {
         return Err(unexpected_answer());
     };
@@ -156,8 +174,13 @@ fn render(info: &TrustInfo) -> String {
 pub fn remove(args: Remove) -> anyhow::Result<i32> {
     let Some(node) = args.node else {
         let id = args.token.unwrap_or_default();
-        return remove_token(&id, args.config.as_deref(), args.json);
+        return remove_token(&id, args.config.as_deref(), args.dry, args.json);
     };
+    if args.dry.dry_run {
+        let would = dry_run::remove(&node, args.now)?;
+        return Ok(dry_run::show(&would, args.json));
+    }
+    let waiting = Waiting::new(format!("removing {node}: processes go home"));
     let asked = Ask::Remove {
         node,
         now: args.now,
@@ -165,6 +188,7 @@ pub fn remove(args: Remove) -> anyhow::Result<i32> {
     let Answer::Removed { node, lost, untold } = ask(asked, REMOVING)? else {
         return Err(unexpected_answer());
     };
+    drop(waiting);
     if args.json {
         let fields = json!({ "node": node, "lost": lost, "untold": untold });
         say_json("armento.removed/1", fields);
@@ -192,8 +216,21 @@ pub fn not_reached(untold: &[NodeName]) -> String {
     )
 }
 
-fn remove_token(id: &str, config: Option<&Path>, as_json: bool) -> anyhow::Result<i32> {
+fn remove_token(
+    id: &str,
+    config: Option<&Path>,
+    dry: DryRun,
+    as_json: bool,
+) -> anyhow::Result<i32> {
     let config = Config::load(config).map_err(Failure::from)?;
+    if dry.dry_run {
+        let all = invitations(&config).map_err(Failure::from)?;
+        let would = match all.iter().any(|t| t.id == id) {
+            true => format!("make the token {id} invalid"),
+            false => format!("be refused: there is no token {id}"),
+        };
+        return Ok(dry_run::show(&[would], as_json));
+    }
     if !withdraw(&config, id).map_err(Failure::from)? {
         let failure = Failure {
             message: format!("there is no token {id}; nothing was changed"),

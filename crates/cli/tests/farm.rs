@@ -172,7 +172,7 @@ fn tokens_are_listed_removed_and_rotated() {
 
     n1.start();
     let plan = n1.ok(&["farm", "rotate", "--dry-run"]);
-    assert!(plan.contains("would become invalid"), "{plan}");
+    assert!(plan.contains("make these tokens invalid"), "{plan}");
     assert_eq!(tokens(&n1).len(), 1, "--dry-run changes nothing");
     n1.ok(&["farm", "rotate"]);
     assert_eq!(tokens(&n1).len(), 0);

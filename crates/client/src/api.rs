@@ -11,6 +11,10 @@
 pub use crate::dfsa::{
     DfsaInfo, DfsaMount, DfsaNode, MountVerdict, SharedMount, SharedStart, SharedUser,
 };
+pub use crate::history::{
+    COMMAND_MAX, HISTORY_ROWS_MAX, HistoryBy, HistoryInfo, HistoryJob, HistoryQuery, HistoryRow,
+    JOB_NODES_MAX, JobUse, NodeUse,
+};
 pub use crate::host::{HostSaid, HostStart, HostUp};
 pub use crate::mfs::{
     FilesExport, FilesStart, MfsInfo, MfsPlaces, MfsRoute, MfsServer, MfsStart, MfsStream, MfsUp,
@@ -19,7 +23,7 @@ pub use crate::mfs::{
 pub use crate::orders::{Order, Ran, Report};
 pub use crate::processes::{Dest, GuestInfo, ProcInfo};
 pub use crate::web::{
-    Action, COMMAND_MAX, ProcRow, ROWS_MAX, WEB_PORT, WebKeys, WebSession, WebStart, WebTicket,
+    Action, ProcRow, ROW_COMMAND_MAX, ROWS_MAX, WEB_PORT, WebKeys, WebSession, WebStart, WebTicket,
     WebUp,
 };
 pub use armento_gossip::{CpuSet, STANDARD_SPEED};
@@ -117,6 +121,16 @@ pub enum Ask {
         #[serde(default)]
         after: u64,
         count: u32,
+        /// Decisions since then only, Unix time in milliseconds …
+        #[serde(default)]
+        since_ms: u64,
+        /// … and about this process only.
+        #[serde(default)]
+        pid: Option<Pid>,
+    },
+    /// What jobs of this home used.
+    History {
+        query: HistoryQuery,
     },
     /// Answered when the move has ended (`Answer::Moved`) or was refused.
     Migrate {
@@ -433,6 +447,7 @@ pub enum Answer {
     Log {
         entries: Vec<LogEntry>,
     },
+    History(HistoryInfo),
     Removed {
         node: NodeName,
         /// Processes that were lost with it: this farm's processes there, and its own elsewhere.

@@ -8,6 +8,7 @@
 mod again;
 pub mod api;
 mod dfsa;
+mod history;
 mod host;
 mod line;
 mod mfs;

@@ -1,6 +1,7 @@
 //! What a daemon orders of keepers and hosts, and what these report.
 
 use crate::dfsa::MountVerdict;
+use crate::history::JobUse;
 use crate::processes::{Dest, GuestInfo, ProcInfo};
 use armento_model::{NodeName, Pid, Stay};
 use serde::{Deserialize, Serialize};
@@ -95,6 +96,8 @@ pub enum Report {
     Placed { pid: Pid },
     /// The body of this process called execve(2) on this node, and not at home, or is at home for the first time since.
     Execed { pid: Pid, node: NodeName },
+    /// From a keeper, now and then and at its end: all that its tree has used so far.
+    Used(JobUse),
     /// What is found out about shared mounts and a node with guests of ours.
     Mounts {
         node: NodeName,

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 /// The port of the dashboard when none is set; the one after that of the daemon.
 pub const WEB_PORT: u16 = 7118;
-/// Most rows in one answer, so that it fits a line ([`crate::api::LINE_MAX`]) with commands of [`COMMAND_MAX`].
+/// Most rows in one answer, so that it fits a line ([`crate::api::LINE_MAX`]) with commands of [`ROW_COMMAND_MAX`].
 pub const ROWS_MAX: usize = 2_400;
 /// Most bytes of a command line in a row; longer ones end with `…`.
-pub const COMMAND_MAX: usize = 120;
+pub const ROW_COMMAND_MAX: usize = 120;
 
 /// What the daemon writes to the standard input of the dashboard's server, as its first line. The server ends when its
 /// standard input does.
@@ -124,7 +124,7 @@ pub struct ProcRow {
     pub home: NodeName,
     pub place: NodeName,
     pub uid: u32,
-    /// At most [`COMMAND_MAX`] bytes.
+    /// At most [`ROW_COMMAND_MAX`] bytes.
     pub command: String,
     pub cpu_ms: u64,
     pub rss_kib: u64,
@@ -172,8 +172,8 @@ impl From<ProcInfo> for ProcRow {
 
 fn shortened(mut command: String) -> String {
     const END: &str = "…";
-    if command.len() > COMMAND_MAX {
-        let mut end = COMMAND_MAX - END.len();
+    if command.len() > ROW_COMMAND_MAX {
+        let mut end = ROW_COMMAND_MAX - END.len();
         while !command.is_char_boundary(end) {
             end -= 1;
         }
@@ -191,7 +191,7 @@ mod tests {
     fn long_commands_are_cut_between_characters() {
         for text in ["a".repeat(500), "ü".repeat(100), "€".repeat(90)] {
             let cut = shortened(text);
-            assert!(cut.len() <= COMMAND_MAX && cut.ends_with('…'));
+            assert!(cut.len() <= ROW_COMMAND_MAX && cut.ends_with('…'));
         }
         assert_eq!(shortened("lame".into()), "lame");
     }

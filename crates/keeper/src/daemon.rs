@@ -10,9 +10,9 @@ use crate::state::{Inbox, Item, Keep, Task, Why};
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Refusal, Report, socket_path};
 use armento_client::{Again, AskError, LineError, News, Session, version};
 use armento_model::NodeName;
-use armento_tracee::sys;
+use armento_tracee::{status, sys};
 use std::collections::HashMap;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -149,6 +149,7 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
     let mut session = Some(Control::new(session));
     let mut pace = Pace::new();
     let mut search = Search::default();
+    let mut program = None;
     loop {
         if session.is_none() && search.is_due() {
             session = search.look(keep);
@@ -160,11 +161,13 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
         let due = due.map_or(pace.next, |due| pace.next.min(due));
         let [order, end] = wait(keep, &session, &inbox, due, ready);
         if end {
-            inbox.end = None;
+            program = inbox.end.take();
+            note_status(keep, program.as_ref());
             keep.tracer.post(scan_children);
         }
         while let Ok(item) = inbox.queue.try_recv() {
             if let Item::Close(tx) = item {
+                note_status(keep, program.as_ref());
                 last_report(keep, &session);
                 let _ = tx.send(());
                 return;
@@ -317,22 +320,38 @@ fn take(keep: &Arc<Keep>, order: Order) {
 /// Reports the processes of the tree, and returns how many. `None`: the session is over.
 fn report(keep: &Arc<Keep>, session: &Option<Control>) -> Option<usize> {
     let reported = || Some((session.as_ref()?, keep.tracer.run(report_processes)?));
-    let Some((control, procs)) = reported() else {
+    let Some((control, (procs, used))) = reported() else {
         return Some(1);
     };
     let count = procs.len();
     let ran = keep.ran.take();
     control.session.report(Report::Procs { procs, ran }).ok()?;
+    if let Some(used) = used {
+        control.session.report(Report::Used(used)).ok()?;
+    }
     Some(count)
+}
+
+/// How the program has ended: as its parent was told, or, before that, as it will be.
+fn note_status(keep: &Keep, program: Option<&OwnedFd>) {
+    let Some(program) = program else { return };
+    let waited = sys::pidfd_exit(program);
+    if let Some(wait) = waited.or_else(|| status::exit_status(keep.settings.root)) {
+        keep.job.ends_with(status::shell_status(wait));
+    }
 }
 
 /// What the last programs have used is of use to the next tree.
 fn last_report(keep: &Keep, session: &Option<Control>) {
     let ran = keep.ran.take();
-    if let Some(c) = session.as_ref().filter(|_| !ran.is_empty()) {
+    let Some(control) = session else { return };
+    // The session ends anyway.
+    if !ran.is_empty() {
         let procs = Vec::new();
-        // The session ends anyway.
-        let _ = c.session.report(Report::Procs { procs, ran });
+        let _ = control.session.report(Report::Procs { procs, ran });
+    }
+    if let Some(used) = keep.job.report(Vec::new(), &keep.settings.node, true) {
+        let _ = control.session.report(Report::Used(used));
     }
 }
 

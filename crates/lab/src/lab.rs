@@ -43,20 +43,26 @@ pub struct Node {
     exe: PathBuf,
 }
 
+/// The program and the processors of a lab that can be started.
+fn checked(spec: &Spec) -> Result<(PathBuf, Vec<usize>)> {
+    spec.check()?;
+    check_machine()?;
+    let exe = match &spec.exe {
+        Some(e) => e.clone(),
+        None => std::env::current_exe().context("cannot find our own binary")?,
+    };
+    let exe = exe
+        .canonicalize()
+        .with_context(|| format!("no binary {}", exe.display()))?;
+    let cpus = sys::affinity();
+    spec.check_processors(cpus.len())?;
+    Ok((exe, cpus))
+}
+
 impl Lab {
     /// Starts the nodes of a lab. After `Err` nothing of it is left.
     pub(crate) fn nodes_up(spec: &Spec) -> Result<Lab> {
-        spec.check()?;
-        check_machine()?;
-        let exe = match &spec.exe {
-            Some(e) => e.clone(),
-            None => std::env::current_exe().context("cannot find our own binary")?,
-        };
-        let exe = exe
-            .canonicalize()
-            .with_context(|| format!("no binary {}", exe.display()))?;
-        let cpus = sys::affinity();
-        spec.check_processors(cpus.len())?;
+        let (exe, cpus) = checked(spec)?;
         let (dir, plan) = Dir::claim(&spec.name, |net| spec.plan(net, &cpus, exe))?;
         let mut lab = Lab {
             nodes: nodes_of(&plan),
@@ -66,6 +72,18 @@ impl Lab {
         };
         lab.start_switch(&dir)?;
         Ok(lab)
+    }
+
+    /// The lab that `spec` describes, after all checks that change nothing; its network is chosen when it starts.
+    pub(crate) fn planned(spec: &Spec) -> Result<Plan> {
+        let (exe, cpus) = checked(spec)?;
+        if down::traces().contains(&spec.name) {
+            let name = &spec.name;
+            bail!(
+                "there is a lab `{name}` already\nhint: `armento lab down --name {name}` removes it"
+            );
+        }
+        Ok(spec.plan(0, &cpus, exe))
     }
 
     /// Finds a lab that was started and kept; dropping this value leaves it up.

@@ -47,6 +47,7 @@ mod spec;
 mod state;
 mod switch;
 mod sys;
+mod waiting;
 
 pub use cmd::{Cmd, run};
 pub use down::own as down_own;
@@ -55,6 +56,7 @@ pub use lab::{Lab, Node, Traffic};
 pub use say::{told, write_out};
 pub use spec::{CableFault, Link, NodePlan, Plan, Share, Spec, parse_rate, parse_size};
 pub use sys::{Signals, is_root};
+pub use waiting::Waiting;
 
 use std::ffi::OsString;
 

@@ -74,6 +74,23 @@ pub fn parse(text: &str) -> ProcStatus {
     s
 }
 
+/// The wait status of a process that has ended and was not waited for yet; `None` if it runs or may not be looked at.
+/// KERNEL: proc_pid_stat(5), fields 3 and 52.
+pub fn exit_status(pid: i32) -> Option<i32> {
+    const EXIT_CODE: usize = 52 - 3;
+    let ended = read(pid).ok()?.state == 'Z';
+    let wait = *stat_fields(pid).ok()?.get(EXIT_CODE)?;
+    i32::try_from(wait).ok().filter(|_| ended)
+}
+
+/// A wait status as a shell shows it: the exit status, or 128+N after signal N.
+pub fn shell_status(wait: i32) -> i32 {
+    match wait & 0x7f {
+        0 => wait >> 8 & 0xff,
+        signal => 128 + signal,
+    }
+}
+
 /// Memory that a process has resident; 0 when it is gone. KERNEL: proc_pid_statm(5), field 2.
 pub fn rss_kib(pid: i32) -> u64 {
     let text = text::read(format!("/proc/{pid}/statm")).unwrap_or_default();

@@ -171,6 +171,29 @@ pub fn pidfd_kill(process: &OwnedFd) -> io::Result<()> {
         .map(drop)
 }
 
+/// The wait status of a process that has ended and was waited for. `None`: it was not, or the kernel is older than
+/// 6.15. KERNEL: include/uapi/linux/pidfd.h, PIDFD_GET_INFO, PIDFD_INFO_EXIT.
+pub fn pidfd_exit(process: &OwnedFd) -> Option<i32> {
+    const PIDFD_GET_INFO: libc::c_ulong = 0xC040_FF0B;
+    const PIDFD_INFO_EXIT: u64 = 1 << 3;
+    #[repr(C)]
+    struct PidfdInfo {
+        mask: u64,
+        cgroup: u64,
+        numbers: [u32; 11],
+        exit_code: i32,
+    }
+    let mut info = PidfdInfo {
+        mask: PIDFD_INFO_EXIT,
+        cgroup: 0,
+        numbers: [0; 11],
+        exit_code: 0,
+    };
+    // SAFETY: the number of the call has the size of this struct, which lives here.
+    let got = unsafe { libc::ioctl(process.as_raw_fd(), PIDFD_GET_INFO, &mut info) };
+    (got == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
+}
+
 /// The thread, in home's numbering, that a descriptor's signals are directed at. KERNEL: fcntl(2), F_GETOWN_EX.
 pub fn owner_thread(fd: RawFd) -> Option<i32> {
     const F_GETOWN_EX: i32 = 16;

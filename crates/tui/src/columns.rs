@@ -51,7 +51,7 @@ impl Cell {
 const EXTRA: u8 = 6;
 const EASE: u16 = 20;
 /// Cells between two columns.
-const GAP: u16 = 1;
+pub const GAP: u16 = 1;
 
 /// Columns that are shown in `width` cells, by number, each with its width; `needs` returns the width of columns of
 /// names and pids.

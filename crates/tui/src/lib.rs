@@ -16,10 +16,12 @@
 mod ask;
 mod columns;
 mod draw;
+mod forest;
 mod keys;
 mod layout;
 mod list;
 mod look;
+mod measure;
 mod moves;
 mod nodes;
 mod once;
@@ -31,11 +33,15 @@ mod state;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod theme;
 mod trouble;
 mod update;
 mod watch;
 
+pub use forest::forest;
 pub use look::Look;
+pub use measure::{Redraw, redraws};
 pub use once::once;
 pub use run::{Failed, Options, run};
 pub use terminal::terminal_size;
+pub use theme::Theme;

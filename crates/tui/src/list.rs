@@ -24,6 +24,16 @@ impl<K: Clone + PartialEq> List<K> {
         }
     }
 
+    /// Sorts by that column, its usual way round; by the same again: the other way round.
+    pub fn sort_by(&mut self, column: usize, falls: bool) {
+        self.falls = if self.sort == column {
+            !self.falls
+        } else {
+            falls
+        };
+        self.sort = column;
+    }
+
     /// Index of the selected one of `keys`.
     pub fn place(&self, keys: &[K]) -> Option<usize> {
         let chosen = self.chosen.as_ref()?;

@@ -1,56 +1,25 @@
 //! Colours and glyphs. Each colour only repeats what a word, a number or a glyph beside it shows.
 
-use ratatui::style::{Color, Modifier, Style};
+pub use crate::theme::Role;
+
+use crate::theme::Theme;
+use ratatui::style::Style;
 use ratatui::symbols::border;
 use ratatui::text::{Line, Span};
 
 /// What the terminal can show, and what its user has set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// False with `NO_COLOR`.
-    pub colour: bool,
+    pub theme: Theme,
     /// Whether the locale has more than ASCII.
     pub unicode: bool,
 }
 
-/// The kind of a piece of text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Plain,
-    /// Less important.
-    Dim,
-    /// Heads of columns, titles.
-    Head,
-    /// The title of the pane with the focus; a key.
-    Focus,
-    /// The selected line.
-    Chosen,
-    Good,
-    /// Processes away from home; moves.
-    Away,
-    Warn,
-    Bad,
-}
-
 impl Look {
     pub fn style(self, role: Role) -> Style {
-        let plain = Style::new();
-        let (colour, modifier) = match role {
-            Role::Plain => return plain,
-            Role::Dim => (Color::Reset, Modifier::DIM),
-            Role::Head => (Color::Reset, Modifier::BOLD),
-            Role::Focus => (Color::Cyan, Modifier::BOLD),
-            Role::Chosen => (Color::Reset, Modifier::REVERSED),
-            Role::Good => (Color::Green, Modifier::empty()),
-            Role::Away => (Color::Cyan, Modifier::empty()),
-            Role::Warn => (Color::Yellow, Modifier::BOLD),
-            Role::Bad => (Color::Red, Modifier::BOLD),
-        };
-        let shown = plain.add_modifier(modifier);
-        if self.colour && colour != Color::Reset {
-            return shown.fg(colour);
-        }
-        shown
+        let (colour, modifier) = self.theme.of(role);
+        let shown = Style::new().add_modifier(modifier);
+        colour.map_or(shown, |colour| shown.fg(colour))
     }
 
     pub fn span(self, text: impl Into<String>, role: Role) -> Span<'static> {
@@ -171,14 +140,15 @@ pub fn right(line: Line<'static>, width: u16) -> Line<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ratatui::style::Color;
 
     const BOTH: [Look; 2] = [
         Look {
-            colour: true,
+            theme: Theme::Dark,
             unicode: true,
         },
         Look {
-            colour: false,
+            theme: Theme::Mono,
             unicode: false,
         },
     ];

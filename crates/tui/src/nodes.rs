@@ -233,6 +233,39 @@ pub fn sums(nodes: &[NodeInfo]) -> Sums {
     sums
 }
 
+/// How work is spread over the nodes that are up, where not all of them can be seen.
+#[derive(Debug, Default, PartialEq)]
+pub struct Spread {
+    /// Less than half a process for each standard processor.
+    pub idle: usize,
+    /// More than one.
+    pub full: usize,
+    pub down: usize,
+}
+
+pub fn spread(nodes: &[NodeInfo]) -> Spread {
+    let mut spread = Spread::default();
+    for n in nodes {
+        match n.load {
+            _ if !is_up(n) => spread.down += 1,
+            ..0.5 => spread.idle += 1,
+            1.005.. => spread.full += 1,
+            _ => {}
+        }
+    }
+    spread
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} idle, {} full, {} down",
+            self.idle, self.full, self.down
+        )
+    }
+}
+
 /// Load that a full bar stands for: the same for all nodes, at least their power.
 pub fn full(nodes: &[NodeInfo]) -> f64 {
     nodes

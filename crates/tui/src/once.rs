@@ -22,6 +22,7 @@ pub fn once(options: &Options, look: Look, width: u16) -> Result<String, AskErro
     let begun = Instant::now();
     let size = Size { width, height: 0 };
     let mut state = State::new(look, size, options.every, options.all);
+    state.tree = options.tree;
     if let Some(farm) = farm(&mut session)? {
         state.update(begun.elapsed(), farm);
     }

@@ -29,6 +29,8 @@ pub enum Body {
     /// The reason for this process; empty until the daemon has answered.
     Why(ProcId, Vec<Fact>),
     Choice(ProcId, Vec<Choice>),
+    /// Columns to sort by: number, head, meaning.
+    Sort(Vec<(usize, &'static str, &'static str)>),
     Trouble(Trouble),
 }
 
@@ -67,6 +69,21 @@ impl Popup {
             body: Body::Why(proc.id.clone(), Vec::new()),
             at: 0,
         }
+    }
+
+    /// `columns`: number, head, meaning; sorted by `sort` now.
+    pub fn sort(columns: Vec<(usize, &'static str, &'static str)>, sort: usize) -> Popup {
+        let at = columns.iter().position(|(i, _, _)| *i == sort);
+        Popup {
+            title: "sort by (the same again: the other way round)".into(),
+            body: Body::Sort(columns),
+            at: at.unwrap_or(0),
+        }
+    }
+
+    /// Whether one of its lines is selected.
+    pub fn chooses(&self) -> bool {
+        matches!(self.body, Body::Choice(..) | Body::Sort(_))
     }
 
     /// Nodes that it can be moved to, those with the least load first.
@@ -162,6 +179,7 @@ impl Popup {
     pub fn last(&self, look: Look, width: u16, rows: usize) -> usize {
         match &self.body {
             Body::Choice(_, choices) => choices.len().saturating_sub(1),
+            Body::Sort(columns) => columns.len().saturating_sub(1),
             _ => self.lines(look, width).len().saturating_sub(rows),
         }
     }
@@ -174,7 +192,14 @@ impl Popup {
                 .iter()
                 .flat_map(|f| fact(look, f.0, &f.1, width))
                 .collect(),
-            Body::Choice(_, choices) => choices.iter().map(|c| choice(look, c, width)).collect(),
+            Body::Choice(_, choices) => choices
+                .iter()
+                .map(|c| choice(look, (&c.text, &c.about), width))
+                .collect(),
+            Body::Sort(columns) => columns
+                .iter()
+                .map(|(_, head, about)| choice(look, (head, about), width))
+                .collect(),
             Body::Trouble(t) => {
                 let mut lines = fact(look, "", &t.message, width);
                 lines.extend(fact(look, "hint", &t.hint, width));
@@ -186,7 +211,7 @@ impl Popup {
     /// Its keys, for the footer.
     pub fn keys(&self) -> &'static [(&'static str, &'static str)] {
         match self.body {
-            Body::Choice(..) => &[
+            Body::Choice(..) | Body::Sort(_) => &[
                 ("Enter", "does it"),
                 ("Esc", "leaves it"),
                 ("Up Down", "choose"),
@@ -196,13 +221,10 @@ impl Popup {
     }
 }
 
-fn choice(look: Look, c: &Choice, width: u16) -> Line<'static> {
-    let name = look.fit(&c.text, width);
+fn choice(look: Look, (text, about): (&str, &str), width: u16) -> Line<'static> {
+    let name = look.fit(text, width);
     let pad = " ".repeat(CHOICE.saturating_sub(Span::raw(&name).width()).max(1));
-    let about = look.fit(
-        &c.about,
-        width.saturating_sub((name.len() + pad.len()) as u16),
-    );
+    let about = look.fit(about, width.saturating_sub((name.len() + pad.len()) as u16));
     Line::from(vec![
         look.span(name, Role::Head),
         Span::raw(pad),

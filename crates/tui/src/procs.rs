@@ -37,6 +37,8 @@ pub struct Proc {
     pub info: ProcInfo,
     /// Without control characters.
     pub command: String,
+    /// What is drawn before it where processes stand below their parents.
+    pub branch: String,
     /// Of one processor; `None` until there are two snapshots.
     pub cpu_percent: Option<f64>,
     pub calls_per_s: Option<f64>,
@@ -61,6 +63,7 @@ impl Proc {
         let mut proc = Proc {
             id: ProcId::of(&info),
             command: clean(&info.command),
+            branch: String::new(),
             info,
             cpu_percent: before.and_then(|b| b.cpu_percent),
             calls_per_s: before.and_then(|b| b.calls_per_s),

@@ -21,6 +21,10 @@ pub struct Options {
     pub every: Duration,
     /// Processes of all homes.
     pub all: bool,
+    /// Processes below their parents.
+    pub tree: bool,
+    /// Clicks and the wheel come to the screen.
+    pub mouse: bool,
 }
 
 /// Why there is no screen, or it ended.
@@ -45,11 +49,12 @@ pub fn run(options: &Options, look: Look) -> Result<(), Failed> {
         .and_then(|mut s| farm(&mut s))
         .map_err(Failed::Ask)?;
     let mut state = State::new(look, terminal_size()?, options.every, options.all);
+    state.tree = options.tree;
     if let Some(farm) = farm {
         state.update(begun.elapsed(), farm);
     }
     let (events, happens) = sync_channel(EVENTS_MAX);
-    let mut screen = Screen::open()?;
+    let mut screen = Screen::open(options.mouse)?;
     listen(&events)?;
     let watch = Watch::start(options.every, options.all, &events);
     let ended = loop {

@@ -1,5 +1,6 @@
 //! The state of the screen, its events and its actions. No clock, no I/O: events bring both.
 
+use crate::forest::forest;
 use crate::layout::{self, Areas, Pane};
 use crate::list::List;
 use crate::look::Look;
@@ -10,7 +11,7 @@ use crate::trouble::Trouble;
 use crate::{nodes, procs};
 use armento_client::api::{Answer, Dest, NodeInfo, ProcInfo};
 use armento_model::NodeName;
-use ratatui::crossterm::event::KeyEvent;
+use ratatui::crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::layout::Size;
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -24,6 +25,7 @@ const NOTE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub enum Event {
     Key(KeyEvent),
+    Mouse(MouseEvent),
     /// Columns and rows of the terminal.
     Size(Size),
     /// The daemon's farm and node.
@@ -96,6 +98,10 @@ pub struct State {
     pub node: Option<NodeName>,
     /// Whether processes of the whole farm are shown.
     pub all: bool,
+    /// Processes stand below their parents.
+    pub tree: bool,
+    /// The process on which the mouse button was pressed.
+    pub dragged: Option<ProcId>,
     pub nodes: Vec<NodeInfo>,
     pub procs: Vec<Proc>,
     pub moves: Moves,
@@ -129,6 +135,8 @@ impl State {
             farm: String::new(),
             node: None,
             all,
+            tree: false,
+            dragged: None,
             nodes: Vec::new(),
             procs: Vec::new(),
             moves: Moves::default(),
@@ -185,6 +193,27 @@ impl State {
         let tie = |a: &Proc, b: &Proc| (&a.id.home, a.id.pid).cmp(&(&b.id.home, b.id.pid));
         let order = (procs::COLUMNS[list.sort].order, list.falls);
         self.proc_lines = lines(&self.procs, shown, order, tie);
+        let drawn = self.procs.iter_mut().filter(|p| !p.branch.is_empty());
+        drawn.for_each(|p| p.branch.clear());
+        if self.tree {
+            self.branch_out();
+        }
+    }
+
+    /// The lines of processes as a forest; siblings keep their order.
+    fn branch_out(&mut self) {
+        let family = |i: &usize| {
+            let p = &self.procs[*i].info;
+            ((&p.home, p.pid), (&p.home, p.ppid))
+        };
+        let families: Vec<_> = self.proc_lines.iter().map(family).collect();
+        let order = forest(&families);
+        let lines = &self.proc_lines;
+        let drawn: Vec<(usize, String)> = order.into_iter().map(|(n, b)| (lines[n], b)).collect();
+        self.proc_lines = drawn.iter().map(|(i, _)| *i).collect();
+        for (i, branch) in drawn {
+            self.procs[i].branch = branch;
+        }
     }
 
     pub fn node_keys(&self) -> Vec<NodeName> {

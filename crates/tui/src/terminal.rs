@@ -6,6 +6,7 @@ use crate::state::{Event, State};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture, MouseEventKind};
 use ratatui::crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
     enable_raw_mode, size,
@@ -23,17 +24,24 @@ use std::{panic, process, thread};
 const FAILED: i32 = 125;
 
 /// The terminal is restored on drop.
-pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    mouse: bool,
+}
 
 impl Screen {
-    pub fn open() -> io::Result<Screen> {
+    /// `mouse`: its clicks are events, and no longer select text.
+    pub fn open(mouse: bool) -> io::Result<Screen> {
         restore_on_panic();
-        take()?;
-        Ok(Screen(fresh()?))
+        take(mouse)?;
+        Ok(Screen {
+            terminal: fresh()?,
+            mouse,
+        })
     }
 
     pub fn draw(&mut self, state: &State) -> io::Result<()> {
-        self.0.draw(|frame| draw(frame, state))?;
+        self.terminal.draw(|frame| draw(frame, state))?;
         Ok(())
     }
 
@@ -41,8 +49,8 @@ impl Screen {
     pub fn again(&mut self) -> io::Result<()> {
         // Not Terminal::clear: it asks for the cursor's position, and the input thread would read the answer.
         disable_raw_mode()?;
-        take()?;
-        self.0 = fresh()?;
+        take(self.mouse)?;
+        self.terminal = fresh()?;
         Ok(())
     }
 
@@ -64,14 +72,18 @@ fn fresh() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     Terminal::new(CrosstermBackend::new(stdout()))
 }
 
-fn take() -> io::Result<()> {
+fn take(mouse: bool) -> io::Result<()> {
     enable_raw_mode()?;
-    execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))
+    execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
+    if mouse {
+        execute!(stdout(), EnableMouseCapture)?;
+    }
+    Ok(())
 }
 
 /// As far as possible: the terminal may be gone.
 fn restore() {
-    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
@@ -107,6 +119,7 @@ pub fn listen(to: &SyncSender<Event>) -> io::Result<()> {
         loop {
             let told = match event::read() {
                 Ok(event::Event::Key(key)) => Event::Key(key),
+                Ok(event::Event::Mouse(mouse)) if is_used(mouse.kind) => Event::Mouse(mouse),
                 Ok(event::Event::Resize(width, height)) => Event::Size(Size { width, height }),
                 Ok(_) => continue,
                 Err(e) => Event::Gone(e.to_string()),
@@ -118,6 +131,11 @@ pub fn listen(to: &SyncSender<Event>) -> io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Others would only fill the queue: each step of the mouse is an event.
+fn is_used(kind: MouseEventKind) -> bool {
+    !matches!(kind, MouseEventKind::Moved | MouseEventKind::Drag(_))
 }
 
 /// Ends by a signal as if it had not been caught. Before: the terminal was restored.

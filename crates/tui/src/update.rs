@@ -1,6 +1,7 @@
 //! Updates of the state by events.
 
 mod keys;
+mod mouse;
 
 use crate::popup::{self, Body, Popup};
 use crate::procs::{ProcId, follow};
@@ -21,6 +22,7 @@ impl State {
         self.now = now;
         match event {
             Event::Key(key) => return self.key(&key),
+            Event::Mouse(mouse) => return self.mouse(&mouse),
             Event::Size(size) => self.size = size,
             Event::Farm { farm, node } => (self.farm, self.node) = (farm, Some(node)),
             Event::Nodes(nodes) => self.set_nodes(nodes),

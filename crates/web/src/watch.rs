@@ -104,8 +104,8 @@ fn look(hub: &Hub, watched: &Watched, session: &mut Option<Session>) -> Result<(
     let Answer::Nodes { nodes } = session.ask(Ask::Nodes, ANSWER)? else {
         return Err(unexpected());
     };
-    let count = LOG_MAX;
-    let Answer::Log { entries } = session.ask(Ask::Log { after, count }, ANSWER)? else {
+
+    let Answer::Log { entries } = session.ask(log_after(after), ANSWER)? else {
         return Err(unexpected());
     };
     let rows = match session.ask(Ask::Rows, ANSWER)? {
@@ -148,4 +148,13 @@ fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.unwrap_or(Duration::ZERO);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+/// The newest decisions after that one.
+fn log_after(after: u64) -> Ask {
+    Ask::Log {
+        after,
+        count: LOG_MAX,
+        since_ms: 0,
+        pid: None,
+    }
 }

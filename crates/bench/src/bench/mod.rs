@@ -6,6 +6,7 @@ mod bulk;
 mod bytes;
 mod call;
 mod first;
+mod history;
 mod home;
 mod local;
 mod make;
@@ -13,6 +14,7 @@ mod others;
 mod owner;
 mod pause;
 mod rest;
+mod screen;
 mod stalls;
 mod start;
 
@@ -41,6 +43,11 @@ const fn everyday(name: &'static str, run: Run, engine: bool) -> Bench {
     }
 }
 
+/// What people wait for.
+const fn of_screens(name: &'static str, run: Run) -> Bench {
+    of_farms(name, run)
+}
+
 const fn of_farms(name: &'static str, run: Run) -> Bench {
     Bench {
         name,
@@ -59,13 +66,15 @@ const fn of_moves(name: &'static str, run: Run) -> Bench {
     }
 }
 
-pub const BENCHES: [Bench; 14] = [
+pub const BENCHES: [Bench; 16] = [
     everyday("home", home::run, false),
     everyday("start", start::run, false),
     everyday("birth", birth::run, false),
     everyday("local", local::run, false),
     everyday("call", call::run, false),
     everyday("bulk", bulk::run, true),
+    of_screens("screen", screen::run),
+    of_screens("history", history::run),
     of_farms("rest", rest::run),
     of_farms("owner", owner::run),
     of_farms("make", make::run),
@@ -79,6 +88,7 @@ pub const BENCHES: [Bench; 14] = [
 /// Bars that are measured by other commands.
 pub const ELSEWHERE: &str = "\
 moves of every size: cargo xtask bench engine
+top with 1,000 nodes, a history of a million jobs: cargo xtask bench screen history
 an idle farm, a returning owner: cargo xtask bench rest owner
 makespans of scenarios: armento lab play scenarios/paper-equal.toml --policy armento,static,parallel
 conform: all guests, four modes, three times, all equal to native: armento conform --strict --runs 3

@@ -3,6 +3,7 @@
 mod remote;
 mod store;
 
+use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, ask, say, say_json, table, unexpected_answer};
 use crate::sys;
 use armento_client::ANSWER;
@@ -80,9 +81,8 @@ pub struct Use {
 #[derive(clap::Args)]
 pub struct Remove {
     name: String,
-    /// Show what would be forgotten; change nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
@@ -232,12 +232,12 @@ fn choose(args: Use) -> anyhow::Result<i32> {
 fn remove(args: &Remove) -> anyhow::Result<i32> {
     let mut store = Store::load()?;
     let context = store.get(&args.name)?.clone();
-    if args.dry_run {
-        say(&format!(
-            "{} would be signed out at {} and forgotten\n",
+    if args.dry.dry_run {
+        let would = format!(
+            "sign {} out at {}, and forget it",
             context.name, context.address
-        ));
-        return Ok(0);
+        );
+        return Ok(dry_run::show(&[would], false));
     }
     // A node that does not answer forgets the session when it expires.
     let reached = remote::sign_out(&context);

@@ -1,9 +1,11 @@
 //! `armento mfs stat`, `on`, `off`, `select`.
 
 use super::stat;
+use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, MfsInfo, SwitchChange};
+use armento_lab::Waiting;
 use armento_model::{NodeName, Pid};
 use serde_json::json;
 use std::os::unix::process::parent_id;
@@ -41,17 +43,27 @@ pub enum Cmd {
     Stat(Json),
     /// Mount it, and serve files of this node
     #[command(after_help = ON_HELP)]
-    On(Json),
+    On(Switch),
     /// Unmount it, and serve no files
     #[command(after_help = OFF_HELP)]
-    Off(Json),
+    Off(Switch),
     /// Choose the node that /mfs/selected means
     #[command(after_help = SELECT_HELP)]
     Select {
         node: NodeName,
         /// Of this process and those that it starts [default: the calling shell]
         pid: Option<Pid>,
+        #[command(flatten)]
+        dry: DryRun,
     },
+}
+
+#[derive(clap::Args)]
+pub struct Switch {
+    #[command(flatten)]
+    dry: DryRun,
+    #[command(flatten)]
+    json: Json,
 }
 
 #[derive(clap::Args)]
@@ -69,7 +81,7 @@ pub fn run(cmd: &Cmd) -> anyhow::Result<i32> {
         }
         Cmd::On(args) => switch(true, args),
         Cmd::Off(args) => switch(false, args),
-        Cmd::Select { node, pid } => select(node, *pid),
+        Cmd::Select { node, pid, dry } => select(node, *pid, *dry),
     }
 }
 
@@ -80,7 +92,16 @@ fn info() -> anyhow::Result<MfsInfo> {
     }
 }
 
-fn switch(on: bool, args: &Json) -> anyhow::Result<i32> {
+fn switch(on: bool, args: &Switch) -> anyhow::Result<i32> {
+    if args.dry.dry_run {
+        let is_on = dry_run::switches()?.mfs;
+        let now = info()?;
+        let mut would = vec![dry_run::set("mfs", is_on, on)];
+        if now.mounted != on {
+            would.push(if on { "mount it" } else { "unmount it" }.into());
+        }
+        return Ok(dry_run::show(&would, args.json.json));
+    }
     let change = SwitchChange {
         mfs: Some(on),
         ..SwitchChange::default()
@@ -90,6 +111,11 @@ fn switch(on: bool, args: &Json) -> anyhow::Result<i32> {
         Answer::Switches(_) => {}
         _ => return Err(unexpected_answer()),
     }
+    let waiting = Waiting::new(if on {
+        "MFS is mounted"
+    } else {
+        "MFS is unmounted"
+    });
     let until = Instant::now() + MOUNTED;
     let mut now = info()?;
     while now.mounted != on && now.why.is_empty() && Instant::now() < until {
@@ -107,12 +133,19 @@ fn switch(on: bool, args: &Json) -> anyhow::Result<i32> {
         let hint = hint.into();
         return Err(Failure { message, hint }.into());
     }
-    show(&now, args);
+    drop(waiting);
+    show(&now, &args.json);
     Ok(0)
 }
 
-fn select(node: &NodeName, pid: Option<Pid>) -> anyhow::Result<i32> {
+fn select(node: &NodeName, pid: Option<Pid>, dry: DryRun) -> anyhow::Result<i32> {
     let pid = pid.unwrap_or_else(|| parent_id() as Pid);
+    if dry.dry_run {
+        let would = [format!(
+            "let /mfs/selected mean {node} for process {pid} and what it starts"
+        )];
+        return Ok(dry_run::show(&would, false));
+    }
     let node = node.clone();
     match ask(Ask::MfsSelect { pid, node }, ANSWER)? {
         Answer::Done => Ok(0),

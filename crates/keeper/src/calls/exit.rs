@@ -19,6 +19,9 @@ pub fn exit(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, code: i32, away: CpuTi
     if !p.is_at(link) {
         return;
     }
+    if pid == t.keep.settings.root {
+        t.keep.job.ends_with(code & 0xff);
+    }
     // Before it ends: its parent reads that time.
     t.used_away(pid, &link.node, away);
     let Some(p) = t.procs.get(&pid) else {

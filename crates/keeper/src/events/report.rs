@@ -2,23 +2,26 @@
 //!
 //! From: `keeper/src/daemon.rs`. Next: `client/src/api.rs`.
 
-use crate::lifecycle::scan_children;
+use crate::lifecycle::{note_calls, scan_children};
 use crate::state::{Process, Tree};
-use armento_client::api::ProcInfo;
+use armento_client::api::{JobUse, ProcInfo};
 use armento_model::{FileRates, NodeName};
 use std::sync::atomic::Ordering;
 
 /// The processes that the daemon is told of. A program that has not been placed yet is left out: two dozen of them at
 /// an instant would make home look too full for any.
-pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
+pub fn report_processes(t: &mut Tree) -> (Vec<ProcInfo>, Option<JobUse>) {
     scan_children(t);
     let here = t.keep.settings.node.clone();
     let (tree, uid) = (t.keep.settings.tree, t.keep.settings.hello.uid);
     let mut all = Vec::new();
+    let mut used = Vec::new();
     let placed = |p: &&mut Process| !p.is_at_exec() && !p.is_before_exec();
     for p in t.procs.values_mut().filter(placed) {
         p.usage.refresh(!p.is_away());
         let place: NodeName = p.link().map_or_else(|| here.clone(), |l| l.node.clone());
+        note_calls(p, &place);
+        used.push(p.usage.by_node(&here));
         let lost = p.link().and_then(|l| l.lost());
         all.push(ProcInfo {
             pid: p.pid,
@@ -57,5 +60,6 @@ pub fn report_processes(t: &mut Tree) -> Vec<ProcInfo> {
         });
     }
     t.unseen = all.is_empty();
-    all
+    let used = t.keep.job.report(used, &here, false);
+    (all, used)
 }

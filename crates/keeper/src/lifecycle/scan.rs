@@ -3,13 +3,13 @@
 //! From: `keeper/src/events/dispatch.rs`. Next: nothing.
 
 use crate::sharing::settle_later;
-use crate::state::Tree;
+use crate::state::{Process, Tree};
 use crate::sync::lock;
 use armento_client::api::Ran;
-use armento_model::{HomePid, Pid};
+use armento_model::{HomePid, NodeName, Pid};
 use armento_tracee::status;
 use armento_wire::talk::ToHost;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Finds children born at home, forgets those that ended there.
@@ -40,6 +40,14 @@ pub fn scan_children(t: &mut Tree) {
     t.publish();
 }
 
+/// What is new of its calls came from `node`.
+pub fn note_calls(p: &mut Process, node: &NodeName) {
+    let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
+    let bytes = load(&p.common.bytes_sent).saturating_add(load(&p.common.bytes_received));
+    let calls = load(&p.common.calls);
+    p.usage.called(node, calls, bytes);
+}
+
 /// A process of the tree ended.
 pub fn process_gone(t: &mut Tree, pid: Pid) {
     let Some(mut p) = t.procs.remove(&pid) else {
@@ -51,6 +59,8 @@ pub fn process_gone(t: &mut Tree, pid: Pid) {
         });
         p.usage.used_at(&l.node, t.keep.cpu.away(pid));
     }
+    let here = t.keep.settings.node.clone();
+    let place = p.link().map_or_else(|| here.clone(), |l| l.node.clone());
     let ran = p.usage.program_ended().unwrap_or_else(|| Ran {
         pid,
         program: String::new(),
@@ -62,6 +72,8 @@ pub fn process_gone(t: &mut Tree, pid: Pid) {
     lock(&t.keep.readaheads).retain(|(p, _), _| *p != pid);
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
+    note_calls(&mut p, &place);
+    t.keep.job.process_ended(p.usage.by_node(&here), &here);
     p.close_deputies(&t.keep.deputies);
     settle_later(&t.keep, pid);
     p.usage

@@ -104,6 +104,14 @@ pub fn move_now(
     }
     r.map(|mut d| {
         d.total = begun.elapsed();
+        let from = match &now {
+            Place::Home => &keep.settings.node,
+            Place::Away(l) => &l.node,
+        };
+        if *from != here && *to != Dest::Balance {
+            let home = &keep.settings.node;
+            keep.job.moved(&here, home, d.pause, d.bytes);
+        }
         (here, d)
     })
 }

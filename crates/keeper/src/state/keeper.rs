@@ -13,6 +13,7 @@ use super::deputies::Deputies;
 use super::followed::Followed;
 use super::held_opens::HeldOpens;
 use super::hosts::Hosts;
+use super::job_use::JobTotals;
 use super::leaving::Leaving;
 use super::move_queue::{MoveLocks, MoveQueue, Task, Why};
 use super::moves::Moves;
@@ -96,6 +97,7 @@ pub struct Keep {
     pub thread_directed: ThreadDirected,
     /// Programs that have ended, until the daemon is told.
     pub ran: RanPrograms,
+    pub job: JobTotals,
     /// The daemon did not say in time where the last program begins.
     pub placement_late: AtomicBool,
     /// `--storm-call`.
@@ -167,6 +169,7 @@ impl Keep {
             inherited,
             thread_directed: ThreadDirected::default(),
             ran: RanPrograms::default(),
+            job: JobTotals::default(),
             placement_late: AtomicBool::new(false),
             storm_call,
             held_opens: HeldOpens::default(),

@@ -13,6 +13,7 @@ mod followed;
 mod held_opens;
 mod home_hold;
 mod hosts;
+mod job_use;
 mod keeper;
 mod leaving;
 mod loading;

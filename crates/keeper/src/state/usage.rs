@@ -1,6 +1,7 @@
 //! What is known of one process for lists and for the line written at its end.
 
-use armento_client::api::Ran;
+use super::job_use::ProcessUse;
+use armento_client::api::{NodeUse, Ran};
 use armento_model::{CpuTime, FileCounts, MessageCounts, NodeName, Pid};
 use armento_tracee::cpu_demand::Demand;
 use armento_tracee::messages::Messages;
@@ -30,6 +31,9 @@ pub struct UsageSummary {
     /// Calls on files of stays that are over, and of the stay under way.
     files_done: FileCounts,
     files_now: FileCounts,
+    /// Calls sent home and bytes, by node, and how many there were in all when that was last noted.
+    calls: BTreeMap<NodeName, (u64, u64)>,
+    calls_noted: (u64, u64),
     file: Option<std::path::PathBuf>,
     /// The file of the program that it runs since its last exec, and what it had used then, nanoseconds.
     program: Option<(String, u64)>,
@@ -52,6 +56,8 @@ impl UsageSummary {
             now: None,
             files_done: FileCounts::default(),
             files_now: FileCounts::default(),
+            calls: BTreeMap::new(),
+            calls_noted: (0, 0),
             file: std::env::var_os(SUMMARY).map(Into::into),
             program: None,
         }
@@ -115,6 +121,45 @@ impl UsageSummary {
     pub fn files(&self) -> FileCounts {
         let mut all = self.files_done;
         all += self.files_now;
+        all
+    }
+
+    /// So many calls it has sent home so far, with so many bytes: what is new came from `node`.
+    pub fn called(&mut self, node: &NodeName, calls: u64, bytes: u64) {
+        let files = self.files();
+        let bytes = bytes
+            .saturating_add(files.posted_bytes)
+            .saturating_add(files.read_bytes);
+        let new = (
+            calls.saturating_sub(self.calls_noted.0),
+            bytes.saturating_sub(self.calls_noted.1),
+        );
+        self.calls_noted = (calls, bytes);
+        if new != (0, 0) {
+            let at = self.calls.entry(node.clone()).or_default();
+            *at = (at.0 + new.0, at.1 + new.1);
+        }
+    }
+
+    /// All that it has used, by node.
+    pub fn by_node(&self, home: &NodeName) -> ProcessUse {
+        let mut all = ProcessUse::new();
+        let here = [(home, self.home_ns)];
+        let away = self.done.iter().map(|(node, ns)| (node, *ns));
+        let now = self.now.iter().map(|(node, ns)| (node, *ns));
+        for (node, ns) in here.into_iter().chain(away).chain(now) {
+            *all.entry(node.clone()).or_default() += NodeUse {
+                cpu_ms: ns / 1_000_000,
+                ..NodeUse::default()
+            };
+        }
+        for (node, (calls, call_bytes)) in &self.calls {
+            *all.entry(node.clone()).or_default() += NodeUse {
+                calls: *calls,
+                call_bytes: *call_bytes,
+                ..NodeUse::default()
+            };
+        }
         all
     }
 

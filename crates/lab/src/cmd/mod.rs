@@ -4,6 +4,7 @@ mod describe;
 mod proxy;
 mod up;
 
+use crate::Waiting;
 use crate::enter::{self, Entry};
 use crate::{check, counters, down, load, play, rsh, spec, sys};
 use anyhow::{Result, bail};
@@ -25,6 +26,7 @@ Examples:
   armento lab counters --name slow --json";
 const DOWN_HELP: &str = "Examples:
   armento lab down
+  armento lab down --dry-run
   armento lab down --all      also what a killed `lab up` left behind";
 
 #[derive(Debug, Subcommand)]
@@ -51,6 +53,9 @@ pub enum Cmd {
         /// Every lab, including remains of a killed `lab up`
         #[arg(long, conflicts_with = "name")]
         all: bool,
+        /// Show which would be taken down; change nothing
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Run a command on another node, as ssh does; works inside nodes
     #[command(after_help = rsh::HELP)]
@@ -111,7 +116,7 @@ pub fn run(cmd: Cmd) -> Result<i32> {
             command,
         })),
         Cmd::List { json } => list(json),
-        Cmd::Down { name, all } => take_down(&name, all),
+        Cmd::Down { name, all, dry_run } => take_down(&name, all, dry_run),
         Cmd::Play(args) => play::run(&args),
         Cmd::Rsh(args) => Ok(rsh::run(&args)),
         Cmd::Load(args) => load::run(&args),
@@ -196,7 +201,7 @@ fn list(as_json: bool) -> Result<i32> {
     Ok(0)
 }
 
-fn take_down(name: &str, all: bool) -> Result<i32> {
+fn take_down(name: &str, all: bool, dry_run: bool) -> Result<i32> {
     spec::check_name(name)?;
     if !sys::is_root() {
         bail!("taking a lab down needs root\nhint: sudo armento lab down");
@@ -207,10 +212,18 @@ fn take_down(name: &str, all: bool) -> Result<i32> {
     }
     let mut left = Vec::new();
     for lab in found.iter().filter(|n| all || *n == name) {
+        if dry_run {
+            say!("would take lab {lab} down, and end all that runs in it");
+            continue;
+        }
+        let _waiting = Waiting::new(format!("lab {lab} goes down"));
         match down::wipe(lab, &mut down::short_pause) {
             Ok(()) => say!("lab {lab} is down"),
             Err(e) => left.push(format!("{e:#}")),
         }
+    }
+    if dry_run {
+        say!("nothing was changed");
     }
     if left.is_empty() {
         Ok(0)

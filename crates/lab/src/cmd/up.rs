@@ -1,15 +1,18 @@
 //! `armento lab up`.
 
 use super::describe::describe;
+use crate::Waiting;
 use crate::lab::Lab;
 use crate::spec::{self, CableFault, Link, Share, Spec};
 use anyhow::Result;
 use clap::Args;
+use serde_json::json;
 
 pub const HELP: &str = "Examples:
   armento lab up                                  four nodes, a farm, a gigabit switch
   armento lab up --nodes 4 --speed 0.1,0.2,0.3,0.4 --link switch100
   armento lab up --set 'policy = \"armento\"' --set 'dead_ms = 15000'
+  armento lab up --dry-run --nodes 16
   armento lab up --name slow --rate 10mbit --no-farm
   armento lab up --link hub10 --no-farm           one medium of 10 Mbit/s for all nodes
   armento lab up --link p2p:n1 --rate 50mbit --mtu 9000
@@ -66,6 +69,9 @@ pub struct Up {
     /// A setting of all daemons, a line of TOML; may be repeated
     #[arg(long, value_name = "LINE")]
     set: Vec<String>,
+    /// Show what would be started; change nothing
+    #[arg(long)]
+    dry_run: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -95,8 +101,13 @@ pub fn raise(up: Up) -> Result<i32> {
         config: up.set.iter().map(|line| format!("{line}\n")).collect(),
         ..Spec::default()
     };
+    if up.dry_run {
+        return plan(&spec, up.json);
+    }
     let farm = spec.farm;
+    let waiting = Waiting::new(format!("{} nodes of lab {} start", spec.nodes, spec.name));
     let lab = Lab::up(spec)?;
+    drop(waiting);
     let plan = lab.plan().clone();
     lab.keep()?;
     let name = plan.name;
@@ -126,6 +137,44 @@ pub fn raise(up: Up) -> Result<i32> {
         say!(
             "lab {name} is up: `armento lab exec{option} n1 -- {try_it}`, `armento lab down{option}`"
         );
+    }
+    Ok(0)
+}
+
+/// What `raise` would start, after the checks that change nothing.
+fn plan(spec: &Spec, as_json: bool) -> Result<i32> {
+    let plan = Lab::planned(spec)?;
+    let daemons = if spec.farm {
+        ", each with a daemon of one farm"
+    } else {
+        ""
+    };
+    let would: Vec<String> = plan
+        .nodes
+        .iter()
+        .map(|n| {
+            let cores = if n.cores == 1 { "core" } else { "cores" };
+            format!(
+                "start {} with {} {cores} of {:.2} of a CPU",
+                n.name, n.cores, n.speed
+            )
+        })
+        .chain([format!(
+            "call it lab {}: {} nodes{daemons}",
+            plan.name,
+            plan.nodes.len()
+        )])
+        .collect();
+    if as_json {
+        say!(
+            "{}",
+            json!({ "schema": "armento.dry-run/1", "would": would })
+        );
+    } else {
+        for line in would {
+            say!("would {line}");
+        }
+        say!("nothing was changed");
     }
     Ok(0)
 }

@@ -4,6 +4,7 @@
 
 mod dfsa;
 mod guest_users;
+mod history;
 mod mfs;
 mod rules;
 mod settings;

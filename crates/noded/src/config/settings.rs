@@ -2,6 +2,7 @@
 
 use super::dfsa;
 use super::guest_users::{self, GuestUsers, WEIGHT_MAX, WEIGHT_MIN};
+use super::history::{self, History};
 use super::mfs::{self, Mfs, MfsExport};
 use super::rules::Rules;
 use super::web::Web;
@@ -99,6 +100,8 @@ pub struct Config {
     pub discover: Vec<String>,
     /// The dashboard.
     pub web: Web,
+    /// What is kept of what jobs of this home used.
+    pub history: History,
 }
 
 impl Default for Config {
@@ -137,6 +140,7 @@ impl Default for Config {
             dfsa_relaxed: Vec::new(),
             discover: Vec::new(),
             web: Web::default(),
+            history: History::default(),
         }
     }
 }
@@ -208,6 +212,7 @@ impl Config {
         self.web.check()?;
         mfs::check(&self.mfs, &self.mfs_export)?;
         dfsa::check(&self.dfsa, &self.dfsa_relaxed)?;
+        history::check(&self.history)?;
         guest_users::check(&self.guest_users)
     }
 

@@ -7,6 +7,7 @@ use crate::membership::expel_order;
 use crate::state::may;
 use armento_client::api::{Answer, Body, HostHello, KeeperHello, Order};
 use armento_client::version;
+use armento_history::Began;
 use armento_link::{Badge, Role};
 use armento_model::Stay;
 
@@ -68,6 +69,12 @@ pub fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
         keeper: client.pid.unwrap_or(hello.keeper),
         ..hello.clone()
     };
+    client.node.history.began(&Began {
+        tree: hello.tree,
+        uid: hello.uid,
+        command: hello.command.clone(),
+        fresh: !hello.was_there(),
+    });
     core.keepers.said_hello(client.session, hello, out);
     // There is a process to decide about.
     client.node.freed.notify_one();

@@ -4,6 +4,7 @@
 
 mod client;
 mod hello;
+mod history;
 mod processes;
 mod requests;
 mod session;

@@ -4,9 +4,11 @@
 
 use super::client::Client;
 use super::hello::{host, identity, keep};
+use super::history::history;
 use super::processes::{everywhere, rows, seen_by};
 use crate::dfsa;
 use crate::error::{FarmError, Result, refusal};
+use crate::keepers::Which;
 use crate::lease_holder;
 use crate::membership::{leave_farm, remove_node, rotate_secret};
 use crate::mfs;
@@ -37,10 +39,20 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             version: shown_version(),
             joined: true,
         }),
-        Ask::Log { after, count } => {
-            let uid = seen_by(client.uid);
+        Ask::Log {
+            after,
+            count,
+            since_ms,
+            pid,
+        } => {
+            let which = Which {
+                after: *after,
+                since_ms: *since_ms,
+                pid: *pid,
+                uid: seen_by(client.uid),
+            };
             let core = node.lock();
-            let entries = core.keepers.decisions.since(*after, *count as usize, uid);
+            let entries = core.keepers.decisions.newest(&which, *count as usize);
             Ok(Answer::Log { entries })
         }
         Ask::Common => Ok(in_common(node)),
@@ -115,6 +127,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         | Ask::Do { .. } => return None,
         // Answered by the session itself.
         Ask::Act { .. } => return None,
+        Ask::History { .. } => return None,
         Ask::Place { .. } | Ask::Route { .. } | Ask::LetTrace { .. } | Ask::ToCome => return None,
     })
 }
@@ -168,6 +181,7 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             let failed = |e: tokio::task::JoinError| refusal("failed", e.to_string(), "ask again");
             told.map(Answer::Dfsa).map_err(failed)
         }
+        Ask::History { query } => history(asker, query).await,
         Ask::Remove { node, now } => remove_node(asker, node, now).await,
         Ask::Rotate => rotate_secret(asker).await,
         Ask::Rows => rows(asker).await,

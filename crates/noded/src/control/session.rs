@@ -33,6 +33,9 @@ pub async fn session(node: Arc<Node>, stream: UnixStream) {
     {
         let mut core = client.node.lock();
         let now = client.node.now();
+        if let Some(keeper) = core.keepers.of_session(client.session) {
+            client.node.history.ended(keeper.hello.tree);
+        }
         let ended = core.keepers.session_ended(client.session);
         if !ended.is_empty() {
             client.node.freed.notify_one();
@@ -160,6 +163,13 @@ fn take_report(client: &Client, report: Report) {
         drop(core);
         if known {
             dfsa::learn(&client.node, &node, verdicts);
+        }
+        return;
+    }
+    if let Report::Used(used) = report {
+        let tree = core.keepers.of_session(client.session);
+        if let Some(tree) = tree.map(|k| k.hello.tree) {
+            client.node.history.used(tree, used);
         }
         return;
     }

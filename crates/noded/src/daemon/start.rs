@@ -215,6 +215,7 @@ async fn serve(parts: Parts, signals: bool) {
     }
     closer.close();
     node.credentials.listen(None);
+    node.history.close();
     // Time for answers on their way, that of `leave` among them.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let socket = node.config.socket_path();

@@ -1,13 +1,35 @@
 //! The log of decisions of this node, with figures and outcomes: `armento log`.
 
 use armento_balance::Grounds;
-use armento_client::api::{LogEntry, Outcome};
+use armento_client::api::{LINE_MAX, LogEntry, Outcome};
 use armento_model::{NodeName, Pid, Stay};
 use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Older ones are forgotten: a farm of a thousand processes that take turns fills it in a minute.
 const ENTRIES_MAX: usize = 4096;
+
+/// Bytes of entries in one answer, which is one line of a session.
+const ANSWER_MAX: usize = LINE_MAX / 4 * 3;
+
+/// The entries that somebody asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Which {
+    /// Newer than this number …
+    pub after: u64,
+    /// … made since then, Unix time in milliseconds …
+    pub since_ms: u64,
+    /// … about this process, of this user.
+    pub pid: Option<Pid>,
+    pub uid: Option<u32>,
+}
+
+impl Which {
+    fn takes(&self, e: &LogEntry) -> bool {
+        let new = e.seq > self.after && e.at_ms >= self.since_ms;
+        new && self.pid.is_none_or(|pid| pid == e.pid) && self.uid.is_none_or(|uid| uid == e.uid)
+    }
+}
 
 pub struct Decisions {
     entries: VecDeque<LogEntry>,
@@ -106,17 +128,17 @@ impl Decisions {
         last.is_some_and(|e| e.outcome == Outcome::DryRun && e.to == *about.to)
     }
 
-    /// Newer than `after`, of one user or of all, the newest `count` of them, oldest first.
-    pub fn since(&self, after: u64, count: usize, uid: Option<u32>) -> Vec<LogEntry> {
-        let of = |e: &&LogEntry| e.seq > after && uid.is_none_or(|uid| uid == e.uid);
-        let mut all: Vec<LogEntry> = self
-            .entries
-            .iter()
-            .rev()
-            .filter(of)
-            .take(count)
-            .cloned()
-            .collect();
+    /// The newest `count` of those that are wanted, and fewer where they do not fit one answer; oldest first.
+    pub fn newest(&self, which: &Which, count: usize) -> Vec<LogEntry> {
+        let mut room = ANSWER_MAX;
+        let fits = |e: &&LogEntry| {
+            let bytes = serde_json::to_vec(e).map_or(0, |text| text.len() + 1);
+            let left = room.checked_sub(bytes);
+            room = left.unwrap_or(0);
+            left.is_some()
+        };
+        let wanted = self.entries.iter().rev().filter(|e| which.takes(e));
+        let mut all: Vec<LogEntry> = wanted.take(count).take_while(fits).cloned().collect();
         all.reverse();
         all
     }
@@ -156,11 +178,11 @@ mod tests {
         for n in 1..=ENTRIES_MAX as u64 + 5 {
             note(&mut log, n as Pid, 1000, n, Outcome::UnderWay);
         }
-        let all = log.since(0, usize::MAX, None);
-        assert_eq!((all.len(), all[0].seq), (ENTRIES_MAX, 6));
+        assert_eq!((log.entries.len(), log.entries[0].seq), (ENTRIES_MAX, 6));
         log.ended(7, stayed(Stay::Busy, "vfork"));
         log.ended(1, stayed(Stay::Busy, "forgotten"));
-        let ended = log.since(6, usize::MAX, None);
+        let ended = log.entries.range(1..);
+        let ended: Vec<&LogEntry> = ended.collect();
         assert_eq!(ended[0].outcome, stayed(Stay::Busy, "vfork"));
         assert_eq!(ended[1].outcome, Outcome::UnderWay);
     }
@@ -175,11 +197,37 @@ mod tests {
                 note(&mut log, n, uid, 0, Outcome::DryRun);
             });
         let seqs = |after, count, uid| -> Vec<u64> {
-            let all = log.since(after, count, uid);
+            let which = Which {
+                after,
+                uid,
+                ..Which::default()
+            };
+            let all = log.newest(&which, count);
             all.iter().map(|e| e.seq).collect()
         };
         assert_eq!(seqs(0, 2, Some(1000)), [3, 4]);
         assert_eq!(seqs(1, 9, Some(1000)), [3, 4]);
         assert_eq!(seqs(0, 9, Some(7)), [0; 0]);
+        let of_one = Which {
+            pid: Some(3),
+            ..Which::default()
+        };
+        assert_eq!(log.newest(&of_one, 9)[0].seq, 3);
+        let later = Which {
+            since_ms: u64::MAX,
+            ..Which::default()
+        };
+        assert!(log.newest(&later, 9).is_empty());
+    }
+
+    #[test]
+    fn an_answer_fits_one_line() {
+        let mut log = Decisions::default();
+        let long = stayed(Stay::Busy, &"x".repeat(LINE_MAX / 10));
+        for n in 1..=20 {
+            note(&mut log, n, 0, 0, long.clone());
+        }
+        let all = log.newest(&Which::default(), usize::MAX);
+        assert_eq!((all.len(), all[0].seq), (7, 14));
     }
 }

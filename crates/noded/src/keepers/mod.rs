@@ -12,7 +12,7 @@ mod table;
 mod trace_rate;
 
 pub use consents::{Consent, Consents};
-pub use decisions::Decided;
+pub use decisions::{Decided, Which};
 pub use keeper::{Keeper, needs, program_name};
 pub use launch_queue::LaunchQueue;
 pub use rejoin::Rejoin;

@@ -105,7 +105,7 @@ impl KeeperTable {
                     keeper.execed(pid, node);
                 }
             }
-            Report::Mounts { .. } | Report::Guests { .. } | Report::ToCome => {}
+            Report::Mounts { .. } | Report::Used(_) | Report::Guests { .. } | Report::ToCome => {}
         }
         false
     }

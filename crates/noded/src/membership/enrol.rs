@@ -14,6 +14,7 @@ use crate::version::VERSION;
 use armento_link::{FarmKeys, NodeKeys, Token, random_hex};
 use armento_model::{ENGINE_VERSION, NodeName};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A token's life, unless another is given.
@@ -56,17 +57,68 @@ pub struct Enrolled {
     pub clock: Option<String>,
 }
 
-/// Makes a farm whose first node is this one.
-pub fn init(config: &Config, options: &InitOptions) -> Result<Enrolled, FarmError> {
+/// What `init` and `join` would do.
+pub struct Planned {
+    pub node: NodeName,
+    pub addr: SocketAddr,
+    pub state: PathBuf,
+    /// Where the member answered, if one was asked.
+    pub member: Option<SocketAddr>,
+}
+
+/// Checks what `init` checks; changes nothing.
+pub fn plan_init(config: &Config, options: &InitOptions) -> Result<Planned, FarmError> {
+    let (dir, node, place) = prepare(config, &options.name, &options.listen, &options.address)?;
+    let (addr, _) = place.advertised(None)?;
+    Ok(Planned {
+        node,
+        addr,
+        state: dir.path().to_owned(),
+        member: None,
+    })
+}
+
+/// Checks what `join` checks before it asks to be admitted, the member among it; changes nothing, here or there.
+pub fn plan_join(config: &Config, options: &JoinOptions) -> Result<Planned, FarmError> {
+    let token: Token = options.token.parse()?;
+    let (dir, node, place) = prepare(config, &options.name, &options.listen, &options.address)?;
+    let (duplex, member, _) = dial_member(&options.addr, &token)?;
+    let local = duplex.socket().local_addr().ok();
+    let (addr, _) = place.advertised(local.map(|a| a.ip()))?;
+    Ok(Planned {
+        node,
+        addr,
+        state: dir.path().to_owned(),
+        member: Some(member),
+    })
+}
+
+/// Whether `new_token` would make one, and for which farm.
+pub fn plan_token(config: &Config) -> Result<String, FarmError> {
+    let dir = StateDir::new(config.state_dir());
+    let farm = dir.farm()?;
+    dir.farm_keys()?;
+    Ok(farm.farm)
+}
+
+/// What making a farm and joining one begin with: this node is in none, has a name, and its port is free.
+fn prepare(
+    config: &Config,
+    name: &Option<String>,
+    listen: &Option<String>,
+    address: &Option<String>,
+) -> Result<(StateDir, NodeName, Place), FarmError> {
     let dir = StateDir::new(config.state_dir());
     refuse_member(&dir)?;
-    let node = choose_name(options.name.as_deref(), config)?;
-    let place = Place::choose(
-        options.listen.as_deref(),
-        options.address.as_deref(),
-        config,
-    )?;
+    let node = choose_name(name.as_deref(), config)?;
+    let place = Place::choose(listen.as_deref(), address.as_deref(), config)?;
     place.is_free()?;
+    Ok((dir, node, place))
+}
+
+/// Makes a farm whose first node is this one.
+pub fn init(config: &Config, options: &InitOptions) -> Result<Enrolled, FarmError> {
+    let (dir, node, place) = prepare(config, &options.name, &options.listen, &options.address)?;
     let (addr, found) = place.advertised(None)?;
     let ca = FarmKeys::create().map_err(FarmError::Keys)?;
     let keys = ca.first_node(&node).map_err(FarmError::Keys)?;
@@ -140,16 +192,9 @@ pub fn withdraw(config: &Config, id: &str) -> Result<bool, FarmError> {
 /// Joins the farm of `options.token` through the member at `options.addr`. The secret is sent only
 /// to a daemon whose certificate comes from the CA that the token names. After `Err` nothing was changed, here or there.
 pub fn join(config: &Config, options: &JoinOptions) -> Result<Enrolled, FarmError> {
-    let dir = StateDir::new(config.state_dir());
-    refuse_member(&dir)?;
+    refuse_member(&StateDir::new(config.state_dir()))?;
     let token: Token = options.token.parse()?;
-    let node = choose_name(options.name.as_deref(), config)?;
-    let place = Place::choose(
-        options.listen.as_deref(),
-        options.address.as_deref(),
-        config,
-    )?;
-    place.is_free()?;
+    let (dir, node, place) = prepare(config, &options.name, &options.listen, &options.address)?;
     // A directory that cannot be written is told before the farm knows of this node.
     dir.try_write()?;
     let (duplex, member, ca_der) = dial_member(&options.addr, &token)?;

@@ -133,6 +133,14 @@ pub fn leave_without_daemon(config: &Config) -> Result<NodeName, FarmError> {
     Ok(farm.node)
 }
 
+/// The name of this node, and whether `leave_without_daemon` would take it out: no daemon runs.
+pub fn plan_leave(config: &Config) -> Result<NodeName, FarmError> {
+    let dir = StateDir::new(config.state_dir());
+    let farm = dir.farm()?;
+    let _lock = dir.lock()?;
+    Ok(farm.node)
+}
+
 /// True when no node can join the farm once this one has left it: it holds the farm's key, and
 /// other members remain. False also when this user may not look.
 pub fn takes_the_key(config: &Config) -> bool {

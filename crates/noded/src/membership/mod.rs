@@ -13,10 +13,10 @@ mod tokens;
 
 pub use admission::admit_node;
 pub use enrol::{
-    Enrolled, InitOptions, JoinOptions, TOKEN_TTL, TOKEN_USES, init, invitations, join, new_token,
-    withdraw,
+    Enrolled, InitOptions, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, init, invitations, join,
+    new_token, plan_init, plan_join, plan_token, withdraw,
 };
-pub use leave::{expel_order, leave_farm, leave_without_daemon, takes_the_key};
+pub use leave::{expel_order, leave_farm, leave_without_daemon, plan_leave, takes_the_key};
 pub use place::listen_refused;
 pub use remove::{remaining, remove_node, rotate_secret};
 pub use revoke::{apply_statement, ask_for_statement};

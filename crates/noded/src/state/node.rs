@@ -20,6 +20,7 @@ use crate::revocation::Revocation;
 use crate::state_dir::{Farm, Member, StateDir};
 use armento_balance::{Ledger, Policy};
 use armento_gossip::{Dice, Tick, Vector};
+use armento_history::Recorder;
 use armento_link::{Badge, Identity, LinkError};
 use armento_model::NodeName;
 use std::collections::{BTreeMap, HashMap};
@@ -28,6 +29,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
+
+/// The file of what jobs used, in the state directory.
+const HISTORY: &str = "history.db";
 
 pub struct Node {
     pub config: Config,
@@ -60,6 +64,8 @@ pub struct Node {
     roster: Mutex<()>,
     pub mfs: Mfs,
     pub web: Web,
+    /// What jobs of this home use.
+    pub history: Recorder,
     /// True: the daemon ends.
     pub stop: watch::Sender<bool>,
 }
@@ -86,6 +92,12 @@ impl Node {
         let roster = state.roster()?;
         let mfs = Mfs::recover(&state);
         let web = Web::recover(&state);
+        let kept = armento_history::Settings {
+            enabled: config.history.enabled,
+            days: config.history.days,
+            megabytes: config.history.megabytes,
+        };
+        let history = Recorder::start(state.path().join(HISTORY), farm.node.clone(), kept);
         let me = farm.node.clone();
         let core = Core {
             members: Members::new(me.clone(), roster),
@@ -143,6 +155,7 @@ impl Node {
             roster: Mutex::new(()),
             mfs,
             web,
+            history,
             connections: Connections::default(),
             stop: watch::Sender::new(false),
         })

@@ -9,6 +9,7 @@
 //! news.json   the farm's newest statement (`revocation.rs`)
 //! trust.json  what `armento farm trust` changed
 //! lock        held by the daemon; its pid
+//! history.db  what jobs of this home used (`crates/history`); a damaged one: history.damaged.db
 //! hosts/      one record a running host, and its log
 //! mfs/        the same of the mount and of file servers
 //! ```

@@ -44,7 +44,9 @@ pub fn run(args: Args) -> Result<i32> {
     encoders::check_packages()?;
     say!("measuring the encoder on this machine");
     let single_s = f64::from(args.seconds);
+    let waiting = armento_lab::Waiting::new("measuring");
     let prepared = encoders::prepare(Mode::Stereo, single_s, encoders::speed(NODES))?;
+    drop(waiting);
     armento_lab::write_out(format_args!("{}", report::scale(&prepared.plan)));
     if args.scale_only {
         return Ok(0);

@@ -1,7 +1,7 @@
 //! The table of nodes, as mosmon has it, with several values at a time.
 
 use crate::layout::Pane;
-use crate::nodes::{COLUMNS, full};
+use crate::nodes::{COLUMNS, full, spread};
 use crate::panel::table::{Longest, Table, columns};
 use crate::state::State;
 use ratatui::buffer::Buffer;
@@ -9,6 +9,8 @@ use ratatui::layout::Rect;
 
 /// The node that was asked has a star after its name.
 const STAR: u16 = 1;
+/// Cells that a title with the spread of work needs.
+const SPREAD_LEAST: u16 = 100;
 
 pub fn nodes(buf: &mut Buffer, area: Rect, state: &State) {
     let list = &state.node_list;
@@ -25,7 +27,7 @@ pub fn nodes(buf: &mut Buffer, area: Rect, state: &State) {
         longest: longest(state),
         full,
         name: "Nodes".into(),
-        more: (full > 1.0).then(|| format!("a full bar is {full:.0}")),
+        more: more(state, area, full),
         filter: &list.filter,
         typing: state.typing && state.pane == Pane::Nodes,
         nothing: if state.nodes.is_empty() {
@@ -38,10 +40,26 @@ pub fn nodes(buf: &mut Buffer, area: Rect, state: &State) {
     table.draw(buf, area);
 }
 
+/// The scale of bars, and what the lines that do not fit would show.
+fn more(state: &State, area: Rect, full: f64) -> Option<String> {
+    let bar = (full > 1.0).then(|| format!("a full bar is {full:.0}"));
+    let rows = usize::from(area.height.saturating_sub(2));
+    let hidden = state.node_lines.len() > rows && area.width >= SPREAD_LEAST;
+    let counts = hidden.then(|| spread(&state.nodes).to_string());
+    match (bar, counts) {
+        (Some(bar), Some(counts)) => Some(format!("{bar}, {counts}")),
+        (bar, counts) => bar.or(counts),
+    }
+}
+
 /// Columns that are shown, by number.
 pub fn shown(state: &State) -> Vec<usize> {
-    let shown = columns(COLUMNS, state.size.width, longest(state));
-    shown.into_iter().map(|(i, _)| i).collect()
+    widths(state).into_iter().map(|(i, _)| i).collect()
+}
+
+/// The same, each with its width.
+pub fn widths(state: &State) -> Vec<(usize, u16)> {
+    columns(COLUMNS, state.size.width, longest(state))
 }
 
 fn longest(state: &State) -> Longest {

@@ -3,7 +3,7 @@
 use crate::list::top;
 use crate::look::Role;
 use crate::panel::table::choose;
-use crate::popup::{Body, Popup};
+use crate::popup::Popup;
 use crate::state::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
@@ -43,7 +43,7 @@ pub fn popup(buf: &mut Buffer, state: &State, popup: &Popup) {
         .border_set(look.border())
         .title(look.span(title, Role::Focus));
     block.render(area, buf);
-    let chooses = matches!(popup.body, Body::Choice(..));
+    let chooses = popup.chooses();
     let first = match chooses {
         true => top(lines.len(), Some(popup.at), room),
         false => popup.at.min(lines.len().saturating_sub(room)),

@@ -41,8 +41,12 @@ pub fn procs(buf: &mut Buffer, area: Rect, state: &State) {
 
 /// Columns that are shown, by number.
 pub fn shown(state: &State) -> Vec<usize> {
-    let shown = columns(COLUMNS, state.size.width, longest(state));
-    shown.into_iter().map(|(i, _)| i).collect()
+    widths(state).into_iter().map(|(i, _)| i).collect()
+}
+
+/// The same, each with its width.
+pub fn widths(state: &State) -> Vec<(usize, u16)> {
+    columns(COLUMNS, state.size.width, longest(state))
 }
 
 fn longest(state: &State) -> Longest {

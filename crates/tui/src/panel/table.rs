@@ -1,6 +1,6 @@
 //! Common parts of all panes: a title on a rule, column heads, lines of which one may be selected.
 
-use crate::columns::{Cell, Column, Width, fitting, line};
+use crate::columns::{Cell, Column, GAP, Width, fitting, line};
 use crate::list::top;
 use crate::look::{Look, Role};
 use ratatui::buffer::Buffer;
@@ -102,6 +102,19 @@ pub fn columns<R>(columns: &[Column<R>], width: u16, longest: Longest) -> Vec<(u
         Width::Cells(cells) => cells,
     };
     fitting(columns, width.saturating_sub(MARGIN), needs)
+}
+
+/// The column at `x` cells from the left of a pane. `shown`: columns and their widths.
+pub fn column_at(shown: &[(usize, u16)], x: u16) -> Option<usize> {
+    let mut end = MARGIN;
+    for (column, width) in shown {
+        // The gap after a column is its own.
+        end += width + GAP;
+        if (MARGIN..end).contains(&x) {
+            return Some(*column);
+        }
+    }
+    None
 }
 
 impl<R> Table<'_, R> {

@@ -178,7 +178,11 @@ pub const COLUMNS: &[Column<Proc>] = &[
         rank: 0,
         grows: 9,
         falls: false,
-        cell: |p, c| c.text(c.look.command(&p.command, c.width), Role::Plain),
+        cell: |p, c| {
+            let room = c.width.saturating_sub(p.branch.len() as u16);
+            let command = c.look.command(&p.command, room);
+            c.text(format!("{}{command}", p.branch), Role::Plain)
+        },
         order: |a, b| a.command.cmp(&b.command),
     },
 ];

@@ -8,7 +8,7 @@ use armento_client::api::Answer;
 use ratatui::style::{Color, Modifier};
 use std::path::Path;
 
-fn same(name: &str, text: &str) {
+pub(super) fn same(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("frames/{name}.txt"));
     if std::env::var_os("ARMENTO_RECORD").is_some() {
         std::fs::write(&path, text).expect("recorded");

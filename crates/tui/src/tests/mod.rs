@@ -2,10 +2,11 @@
 
 mod frames;
 mod keys;
+mod mouse;
 
-use crate::Look;
 use crate::draw::draw;
 use crate::state::{Action, Event, State};
+use crate::{Look, Theme};
 use armento_client::api::{NodeInfo, ProcInfo};
 use armento_model::{NodeName, Stay, TreeId};
 use ratatui::Terminal;
@@ -16,11 +17,11 @@ use ratatui::layout::Size;
 use std::time::Duration;
 
 pub const FULL: Look = Look {
-    colour: true,
+    theme: Theme::Dark,
     unicode: true,
 };
 pub const BARE: Look = Look {
-    colour: false,
+    theme: Theme::Mono,
     unicode: false,
 };
 

@@ -65,7 +65,7 @@ impl State {
             Do::Last => popup.at = last,
             _ if code == KeyCode::Enter => return self.accept(),
             Do::Back | Do::Quit => self.popup = None,
-            Do::Help | Do::Why if !matches!(popup.body, Body::Choice(..)) => self.popup = None,
+            Do::Help | Do::Why if !popup.chooses() => self.popup = None,
             _ => {}
         }
         None
@@ -74,8 +74,14 @@ impl State {
     /// Enter in a popup.
     fn accept(&mut self) -> Option<Action> {
         let popup = self.popup.take()?;
-        let Body::Choice(id, choices) = popup.body else {
-            return None;
+        let (id, choices) = match popup.body {
+            Body::Choice(id, choices) => (id, choices),
+            Body::Sort(columns) => {
+                let (column, _, _) = columns.into_iter().nth(popup.at)?;
+                self.sort_by(column);
+                return None;
+            }
+            _ => return None,
         };
         let dest = choices.into_iter().nth(popup.at)?.dest;
         self.ask(Question::Migrate(id, dest))
@@ -114,6 +120,15 @@ impl State {
                 self.rearrange();
             }
             Do::Filter => self.typing = true,
+            Do::SortMenu => self.sort_menu(),
+            Do::Tree => {
+                self.tree ^= true;
+                self.rearrange();
+            }
+            Do::Theme => {
+                self.look.theme = self.look.theme.next();
+                self.show_note(format!("colours: {}", self.look.theme.name()));
+            }
             Do::Help => self.popup = Some(Popup::help()),
             Do::Back => self.back(),
             Do::All => {
@@ -130,7 +145,7 @@ impl State {
         None
     }
 
-    fn step(&mut self, by: isize) {
+    pub(super) fn step(&mut self, by: isize) {
         match self.pane {
             Pane::Nodes => {
                 let keys = self.node_keys();
@@ -162,6 +177,31 @@ impl State {
         } else {
             let sort = next(panel::proc_columns(self), self.proc_list.sort);
             (self.proc_list.sort, self.proc_list.falls) = (sort, procs::COLUMNS[sort].falls);
+        }
+        self.rearrange();
+    }
+
+    /// The columns that are shown, to choose one.
+    fn sort_menu(&mut self) {
+        let (columns, sort) = match self.pane {
+            Pane::Nodes => {
+                let all = panel::node_columns(self).into_iter();
+                let named = all.map(|i| (i, nodes::COLUMNS[i].head, nodes::COLUMNS[i].about));
+                (named.collect(), self.node_list.sort)
+            }
+            _ => {
+                let all = panel::proc_columns(self).into_iter();
+                let named = all.map(|i| (i, procs::COLUMNS[i].head, procs::COLUMNS[i].about));
+                (named.collect(), self.proc_list.sort)
+            }
+        };
+        self.popup = Some(Popup::sort(columns, sort));
+    }
+
+    fn sort_by(&mut self, column: usize) {
+        match self.pane {
+            Pane::Nodes => self.node_list.sort_by(column, nodes::COLUMNS[column].falls),
+            _ => self.proc_list.sort_by(column, procs::COLUMNS[column].falls),
         }
         self.rearrange();
     }
