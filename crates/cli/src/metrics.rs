@@ -64,7 +64,13 @@ fn snapshot() -> anyhow::Result<Snapshot> {
     let Answer::Mfs(mfs) = ask(Ask::Mfs)? else {
         return Err(unexpected_answer());
     };
-    let Answer::Log { entries } = ask(Ask::Log { after: 0, count: 1, since_ms: 0, pid: None })? else {
+    let Answer::Log { entries } = ask(Ask::Log {
+        after: 0,
+        count: 1,
+        since_ms: 0,
+        pid: None,
+    })?
+    else {
         return Err(unexpected_answer());
     };
     Ok(Snapshot {
