@@ -203,7 +203,7 @@ fn doctor_names_each_fault_of_a_p2p_farm_first() {
         farm.lab.node(1).addr
     ); // KERNEL: ip's word
     farm.finds("route-wrong", 1, "eth1", &[(1, &lost)], &[(1, &again)]);
-    let swap = "ip link set eth0 down; ip link set eth1 down; ip link set eth0 name t; ip link set eth1 name eth0; ip link set t name eth1; ip link set eth0 up; ip link set eth1 up";
+    let swap = "ip link set eth0 down; ip link set eth1 down; ip link set dev eth0 name swap0; ip link set dev eth1 name eth0; ip link set dev swap0 name eth1; ip link set eth0 up; ip link set eth1 up";
     farm.sh(1, swap);
     farm.sh(
         1,

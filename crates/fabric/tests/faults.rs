@@ -263,6 +263,7 @@ fn faults_at_links_are_named_first() {
             .flat_map(|o| &mut o.paths)
             .filter(|p| p.net == "app" && p.peer == "n2")
         {
+            path.full = (0, 20);
             path.mtu = Some(MtuProbe {
                 wanted: 9000,
                 passed: 1500,
@@ -335,6 +336,7 @@ fn faults_on_paths_are_named_first() {
     };
     first(farm, "mtu-path", "n1", "bond0.4", |all| {
         path(all, "app", "n3", &|p| {
+            p.full = (0, 20);
             p.mtu = Some(MtuProbe {
                 wanted: 9000,
                 passed: 1500,
@@ -344,6 +346,7 @@ fn faults_on_paths_are_named_first() {
     });
     first(farm, "mtu-local", "n1", "bond0.4", |all| {
         path(all, "app", "n3", &|p| {
+            p.full = (0, 20);
             p.mtu = Some(MtuProbe {
                 wanted: 9000,
                 passed: 1500,
@@ -428,6 +431,7 @@ fn a_switch_port_is_named_by_the_paths_that_have_it_in_common() {
             let own = one.node == "n3";
             let paths = one.paths.iter_mut().filter(|p| p.net == "app");
             for path in paths.filter(|p| p.peer == "n3" || own && !only_to) {
+                path.full = (0, 20);
                 path.mtu = small.clone();
             }
         }

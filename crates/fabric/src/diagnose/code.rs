@@ -95,7 +95,7 @@ codes! {
         "a node does not answer"
         "is it switched on? Then its cable, its address, a firewall for ICMP"
     Loss "loss"
-        "small frames arrive, a share of the large ones is lost: duplex mismatch, bad cable, overloaded port"
+        "a share of the large frames is lost, and few or none of the small ones: duplex mismatch, bad cable, overloaded port"
         "compare duplex at both ends and at the switch; change the cable"
     Corruption "corruption"
         "data arrived changed, or connections broke, under load that ping survives"

@@ -131,7 +131,13 @@ fn reach(path: &PathSeen, at: At, add: Add) {
         add(Code::Unreachable, at, what, format!("ping -c 3 {address}"));
         return;
     }
-    if let Some(mtu) = path.mtu.as_ref().filter(|m| m.passed < m.wanted) {
+    let lost = full.1.saturating_sub(full.0);
+    // An echo request of the whole size that was answered has arrived whole: then it is no matter of size.
+    let small_only = path
+        .mtu
+        .as_ref()
+        .filter(|m| m.passed < m.wanted && full.0 == 0);
+    if let Some(mtu) = small_only {
         // ping's size is without 8 bytes of ICMP and 20 of IP.
         let evidence = format!(
             "ping -c 3 -M do -s {} {address}",
@@ -144,25 +150,18 @@ fn reach(path: &PathSeen, at: At, add: Add) {
                 mtu.wanted
             ),
         };
-        add(
-            if mtu.local {
-                Code::MtuLocal
-            } else {
-                Code::MtuPath
-            },
-            at,
-            what,
-            evidence,
-        );
-    } else if full.1 >= 10
-        && full.0 < full.1
-        && (full.1 - full.0) * 100 > LOSS_MAX * full.1
-        && small.0 == small.1
-    {
+        let code = if mtu.local {
+            Code::MtuLocal
+        } else {
+            Code::MtuPath
+        };
+        add(code, at, what, evidence);
+    } else if full.1 >= 10 && lost * 100 > LOSS_MAX * full.1 {
         let what = format!(
-            "{} of {} large packets for {address} were lost, of small ones none",
-            full.1 - full.0,
-            full.1
+            "{lost} of {} large packets for {address} were lost, of small ones {} of {}",
+            full.1,
+            small.1 - small.0.min(small.1),
+            small.1
         );
         let size = path
             .mtu
