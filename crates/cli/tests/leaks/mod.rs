@@ -148,6 +148,8 @@ pub fn many_moves(farm: &Farm) {
     until("the load", || {
         farm.run("n1", "test -e /tmp/leak/ready").status.success() && listed(farm).is_some()
     });
+    // The daemon opens the three files of its history with the first write, ten seconds after the first job or when asked.
+    farm.sh("n1", "armento history");
     let warm = if lab::is_long() { WARM_LONG } else { WARM };
     tour(farm, &pid, warm);
     let before = settled(farm, LOOKS, |_| false);
