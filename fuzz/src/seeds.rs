@@ -1,7 +1,9 @@
 //! The first inputs of the corpus: messages in their own encoding. `fuzz-seeds` writes them below `corpus/`.
 
 use armento_abi::{NR_LIMIT, Out, OutRule, Packed, describe};
-use armento_client::api::{Answer, Ask, Body, Dest, HostUp, KeeperHello, Line, Order, Report};
+use armento_client::api::{
+    Action, Answer, Ask, Body, Dest, HistoryQuery, HostUp, KeeperHello, Line, Order, Report,
+};
 use armento_client::encode as line;
 use armento_gossip::{Entry, Tick, Vector};
 use armento_link::{Badge, Role, Token};
@@ -541,6 +543,17 @@ fn control() -> Vec<Seed> {
         Body::Err(refusal),
         Body::Order(Order::Recall { ticket: 4 }),
         Body::Report(Report::Placed { pid: 812 }),
+        Body::Ask(Ask::Act {
+            secret: "5ec2e7".into(),
+        }),
+        Body::Ask(Ask::Do {
+            home: name.clone(),
+            action: Action::Renice { pid: 812, nice: 5 },
+        }),
+        Body::Ask(Ask::Invite { session_s: 3600 }),
+        Body::Ask(Ask::History {
+            query: HistoryQuery::default(),
+        }),
     ];
     let mut all = Vec::new();
     for (i, body) in bodies.into_iter().enumerate() {
@@ -559,6 +572,12 @@ fn control() -> Vec<Seed> {
         v: 1,
         ask: PeerAsk::Admit(admit),
     };
+    let control = Question {
+        v: 1,
+        ask: PeerAsk::Control {
+            secret: "5ec2e7".into(),
+        },
+    };
     let reply = Replied {
         v: 1,
         reply: Reply::Ok(PeerAnswer::Clock { realtime_ns: -5 }),
@@ -572,6 +591,11 @@ fn control() -> Vec<Seed> {
         v.expect("short")
     };
     all.push(seed("control", "ask", tagged(b'q', &text(line(&ask)))));
+    all.push(seed(
+        "control",
+        "remote",
+        tagged(b'q', &text(line(&control))),
+    ));
     all.push(seed("control", "reply", tagged(b'r', &text(line(&reply)))));
     all.push(seed("control", "up", tagged(b'u', &text(line(&up)))));
     let toml = "cname = \"n1\"\nlisten = \"0.0.0.0:7117\"\nfreeze_ms = 1000\ndead_ms = 3000\nsend_to = [\"n2\"]\n";

@@ -1,7 +1,6 @@
 //! `armento metrics`.
 
 use crate::out::{Failure, say, unexpected_answer};
-use armento_client::api::{Answer, Ask};
 use armento_client::{ANSWER, Session};
 use armento_metrics::{Snapshot, prometheus_text, render};
 use std::fs;
@@ -51,35 +50,13 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
 
 fn snapshot() -> anyhow::Result<Snapshot> {
     let mut session = Session::connect().map_err(Failure::from)?;
-    let mut ask = |what: Ask| session.ask(what, ANSWER).map_err(Failure::from);
-    let Answer::Nodes { nodes } = ask(Ask::Nodes)? else {
-        return Err(unexpected_answer());
-    };
-    let Answer::Ps { procs } = ask(Ask::Ps { all: false })? else {
-        return Err(unexpected_answer());
-    };
-    let Answer::Switches(switches) = ask(Ask::Switch { change: None })? else {
-        return Err(unexpected_answer());
-    };
-    let Answer::Mfs(mfs) = ask(Ask::Mfs)? else {
-        return Err(unexpected_answer());
-    };
-    let Answer::Log { entries } = ask(Ask::Log {
-        after: 0,
-        count: 1,
-        since_ms: 0,
-        pid: None,
-    })?
-    else {
-        return Err(unexpected_answer());
-    };
-    Ok(Snapshot {
-        nodes,
-        procs,
-        switches: Some(switches),
-        mfs: Some(mfs),
-        decisions: Some(entries.last().map_or(0, |e| e.seq)),
-    })
+    let mut snapshot = Snapshot::default();
+    for ask in Snapshot::questions() {
+        if !snapshot.take(session.ask(ask, ANSWER).map_err(Failure::from)?) {
+            return Err(unexpected_answer());
+        }
+    }
+    Ok(snapshot)
 }
 
 /// Writes a file beside `path` and renames it, so that a reader finds the old or the new content.

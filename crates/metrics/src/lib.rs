@@ -6,7 +6,7 @@
 
 mod text;
 
-use armento_client::api::{MfsInfo, NodeInfo, ProcInfo, STANDARD_SPEED, SwitchInfo};
+use armento_client::api::{Answer, Ask, MfsInfo, NodeInfo, ProcInfo, STANDARD_SPEED, SwitchInfo};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -31,6 +31,39 @@ pub struct Snapshot {
     pub mfs: Option<MfsInfo>,
     /// The number of the newest decision: how many there were since the daemon started.
     pub decisions: Option<u64>,
+}
+
+impl Snapshot {
+    /// What a daemon is asked for a snapshot.
+    pub fn questions() -> [Ask; 5] {
+        [
+            Ask::Nodes,
+            Ask::Ps { all: false },
+            Ask::Switch { change: None },
+            Ask::Mfs,
+            Ask::Log {
+                after: 0,
+                count: 1,
+                since_ms: 0,
+                pid: None,
+            },
+        ]
+    }
+
+    /// Takes an answer to one of them; false: it is another.
+    pub fn take(&mut self, answer: Answer) -> bool {
+        match answer {
+            Answer::Nodes { nodes } => self.nodes = nodes,
+            Answer::Ps { procs } => self.procs = procs,
+            Answer::Switches(switches) => self.switches = Some(switches),
+            Answer::Mfs(mfs) => self.mfs = Some(mfs),
+            Answer::Log { entries } => {
+                self.decisions = Some(entries.last().map_or(0, |e| e.seq));
+            }
+            _ => return false,
+        }
+        true
+    }
 }
 
 type Labels = Vec<(&'static str, String)>;

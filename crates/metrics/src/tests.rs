@@ -79,6 +79,7 @@ fn proc() -> ProcInfo {
         bytes_received: 0,
         files: armento_model::FileCounts::default(),
         rates: armento_model::FileRates::default(),
+        messages: None,
         stay: Some(armento_model::Stay::IoUring),
         detail: String::new(),
         partner: None,

@@ -9,6 +9,7 @@
 //! | `GET /api/events` | the farm, then its changes (`state.rs`), as server-sent events |
 //! | `GET /api/history` | the last hour; `?node=NAME` of one node |
 //! | `POST /api/act` | `{"home":…,"action":{"what":…,"pid":…}}`: one process |
+//! | `GET /metrics` | OpenMetrics, without signing in: what every user of this machine may see |
 //! | `GET /reports/…` | reports of the papers, if a directory is set |
 
 use crate::asset;
@@ -20,6 +21,7 @@ use crate::reports;
 use crate::watch::watch;
 use armento_client::api::{Action, Answer, Ask};
 use armento_client::{ANSWER, AskError, MOVE};
+use armento_metrics::{OPENMETRICS, Snapshot, render};
 use armento_model::NodeName;
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -69,6 +71,7 @@ async fn answer(State(site): State<Arc<Site>>, request: Request) -> Reply {
         (&Method::POST, "/api/act") => act(&site, request).await,
         (&Method::GET, "/api/me") => me(&site, request.headers()).await,
         (&Method::GET, "/api/events") => events(&site, request.headers()).await,
+        (&Method::GET, "/metrics") => metrics(&site).await,
         (&Method::GET, "/api/history") => history(&site, &request),
         (&Method::GET, _) if path == "/reports" || path.starts_with("/reports/") => {
             report(&site, request.headers(), &path).await
@@ -122,6 +125,25 @@ async fn body<T: DeserializeOwned>(request: Request) -> Result<T, Box<Reply>> {
 #[derive(Deserialize)]
 struct SignIn {
     token: String,
+}
+
+/// Asked with the rights of this server, which are those of no user: nodes, but no processes of users.
+async fn metrics(site: &Arc<Site>) -> Reply {
+    let hub = site.hub.clone();
+    let taken = aside(move || {
+        let mut session = hub.session()?;
+        let mut snapshot = Snapshot::default();
+        for ask in Snapshot::questions() {
+            if !snapshot.take(session.ask(ask, ANSWER)?) {
+                return Err(crate::hub::unexpected());
+            }
+        }
+        Ok(snapshot)
+    });
+    match taken.await {
+        Ok(snapshot) => bytes(StatusCode::OK, OPENMETRICS, render(&snapshot)),
+        Err(e) => failed(&e),
+    }
 }
 
 async fn sign_in(site: &Arc<Site>, request: Request) -> Reply {

@@ -20,9 +20,9 @@ const LAYERS: &[&[&str]] = &[
     &["noded"],
     &["scenario", "fabric", "provision"],
     &["sim", "lab", "machines"],
-    &["mpi"],
+    &["mpi", "metrics"],
     &["conform", "papers"],
-    &["tui", "web", "mosix", "metrics", "schema"],
+    &["tui", "web", "mosix", "schema"],
     &["cli"],
     &["bench"],
 ];

@@ -92,6 +92,14 @@ class AnswerRemoved:
 
 
 @dataclass
+class AnswerRotated:
+    """`type`: `rotated`."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "rotated"}
+    untold: List[NodeName]
+
+
+@dataclass
 class AskNodes:
     """`type`: `nodes`."""
 
@@ -121,6 +129,16 @@ class AskLog:
     TAG: ClassVar[Dict[str, str]] = {"type": "log"}
     count: int
     after: int = 0
+    pid: Optional[int] = None
+    since_ms: int = 0
+
+
+@dataclass
+class AskHistory:
+    """What jobs of this home used."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "history"}
+    query: HistoryQuery
 
 
 @dataclass
@@ -176,6 +194,13 @@ class AskRemove:
     TAG: ClassVar[Dict[str, str]] = {"type": "remove"}
     node: NodeName
     now: bool = False
+
+
+@dataclass
+class AskRotate:
+    """Give the farm a new secret, and make all tokens invalid."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "rotate"}
 
 
 @dataclass
@@ -273,6 +298,63 @@ class FilesExport:
 
 
 @dataclass
+class HistoryInfo:
+    """The answer to `crate::api::Ask::History`."""
+
+    bytes: int = 0
+    bytes_max: int = 0
+    days: int = 0
+    lost: int = 0
+    more: bool = False
+    rows: List[HistoryRow] = field(default_factory=list)
+    trouble: str = ""
+
+
+@dataclass
+class HistoryJob:
+    """HistoryJob of the control API."""
+
+    command: str
+    home: NodeName
+    procs: int
+    start_ms: int
+    tree: TreeId
+    uid: int
+    end_ms: Optional[int] = None
+    status: Optional[int] = None
+
+
+@dataclass
+class HistoryQuery:
+    """A question about the jobs of this home. Times are Unix milliseconds; the history knows days, so that a day counts that
+    lies in part between the two."""
+
+    by: HistoryBy = "job"
+    command: Optional[str] = None
+    node: Optional[NodeName] = None
+    rows: int = 0
+    since_ms: Optional[int] = None
+    uid: Optional[int] = None
+    until_ms: Optional[int] = None
+
+
+@dataclass
+class HistoryRow:
+    """HistoryRow of the control API."""
+
+    away_cpu_ms: int = 0
+    call_bytes: int = 0
+    calls: int = 0
+    home_cpu_ms: int = 0
+    job: Optional[HistoryJob] = None
+    jobs: int = 0
+    key: str = ""
+    move_bytes: int = 0
+    moves: int = 0
+    pause_us: int = 0
+
+
+@dataclass
 class LogEntry:
     """A decision."""
 
@@ -291,6 +373,16 @@ class LogEntry:
     now_milli: Optional[int] = None
     price_ms: Optional[int] = None
     then_milli: Optional[int] = None
+
+
+@dataclass
+class MessageCounts:
+    """Read and write calls of a process that talks over TCP, and their bytes, counted while it is at home. Those of files are
+    among them: the kernel does not count them apart."""
+
+    calls: int
+    received: int
+    sent: int
 
 
 @dataclass
@@ -431,6 +523,7 @@ class ProcInfo:
     frozen: bool = False
     last_exec: Optional[NodeName] = None
     lost_ms: Optional[int] = None
+    messages: Optional[MessageCounts] = None
     partner: Optional[int] = None
     portable: bool = False
     rates: Optional[FileRates] = None
@@ -507,12 +600,14 @@ class TrustInfo:
     send_to: Optional[List[str]] = None
 
 
-Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, AnswerStatus, TrustInfo, SwitchInfo, AnswerLog, AnswerRemoved, MfsInfo, DfsaInfo]
-Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskMigrate, AskLeave, AskStatus, AskTrust, AskSwitch, AskReload, AskRemove, AskMfs, AskMfsSelect, AskDfsa]
+Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, AnswerStatus, TrustInfo, SwitchInfo, AnswerLog, HistoryInfo, AnswerRemoved, AnswerRotated, MfsInfo, DfsaInfo]
+Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskLeave, AskStatus, AskTrust, AskSwitch, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
 #: Where to move a process.
 Dest = Union[str, Dict[str, Any]]
 #: Processes that leave when a daemon will end for longer than a restart.
 Ending = str
+#: What the rows of an answer are about.
+HistoryBy = str
 #: The name of a node.
 NodeName = str
 Outcome = Union[OutcomeUnderWay, OutcomeMoved, OutcomeBegan, OutcomeStayed, OutcomeGone, OutcomeDryRun]
@@ -532,7 +627,9 @@ ANSWER_BY_TAG: Dict[str, Any] = {
     "trust": TrustInfo,
     "switches": SwitchInfo,
     "log": AnswerLog,
+    "history": HistoryInfo,
     "removed": AnswerRemoved,
+    "rotated": AnswerRotated,
     "mfs": MfsInfo,
     "dfsa": DfsaInfo,
 }
@@ -543,6 +640,7 @@ ASK_BY_TAG: Dict[str, Any] = {
     "ps": AskPs,
     "why": AskWhy,
     "log": AskLog,
+    "history": AskHistory,
     "migrate": AskMigrate,
     "leave": AskLeave,
     "status": AskStatus,
@@ -550,6 +648,7 @@ ASK_BY_TAG: Dict[str, Any] = {
     "switch": AskSwitch,
     "reload": AskReload,
     "remove": AskRemove,
+    "rotate": AskRotate,
     "mfs": AskMfs,
     "mfs-select": AskMfsSelect,
     "dfsa": AskDfsa,

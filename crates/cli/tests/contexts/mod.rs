@@ -53,7 +53,10 @@ pub fn farm_is_controlled_from_another_machine(farm: &Farm) {
     // Of n1, not of n3.
     let list: Value = serde_json::from_str(&ok(farm, "armento ps --json")).expect("JSON");
     let procs = list["procs"].as_array().expect("processes");
-    assert!(procs.iter().any(|p| p["pid"].to_string() == pid), "{list}");
+    assert!(
+        procs.iter().any(|p| p["pid"].as_i64() == pid.parse().ok()),
+        "{list}"
+    );
     ok(farm, &format!("armento migrate {pid} n2"));
     let why = ok(farm, &format!("armento why {pid}"));
     assert!(why.contains("n2"), "{why}");

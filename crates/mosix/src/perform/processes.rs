@@ -165,6 +165,7 @@ mod tests {
             bytes_received: 0,
             files: FileCounts::default(),
             rates: FileRates::default(),
+            messages: None,
             stay: None,
             detail: String::new(),
             partner: None,

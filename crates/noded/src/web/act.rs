@@ -2,6 +2,7 @@
 //! user as it does those of its own machine.
 
 use crate::error::{Result, refusal};
+use crate::keepers::Which;
 use crate::peer::{CallError, PeerAnswer, PeerAsk};
 use crate::state::{Asker, Node, call};
 use crate::sys::name_of;
@@ -15,8 +16,6 @@ use std::time::Duration;
 const PEER: Duration = Duration::from_secs(8);
 /// Most decisions in an answer.
 const DECISIONS_MAX: usize = 200;
-/// Decisions among which those of one process are looked for.
-const LOOKED_AT: usize = 5_000;
 
 pub async fn act(asker: &Asker, home: NodeName, action: Action) -> Result<Answer> {
     let node = asker.node.clone();
@@ -93,12 +92,13 @@ fn perform(node: &Node, uid: u32, action: Action) -> Result<Answer> {
 
 /// The newest about one process.
 fn decisions(node: &Node, uid: u32, pid: Pid, count: usize) -> Answer {
-    let seen_by = (uid != 0).then_some(uid);
-    let core = node.lock();
-    let mut entries = core.keepers.decisions.since(0, LOOKED_AT, seen_by);
-    drop(core);
-    entries.retain(|e| e.pid == pid);
-    let old = entries.len().saturating_sub(count.min(DECISIONS_MAX));
-    entries.drain(..old);
+    let which = Which {
+        after: 0,
+        since_ms: 0,
+        pid: Some(pid),
+        uid: (uid != 0).then_some(uid),
+    };
+    let newest = count.min(DECISIONS_MAX);
+    let entries = node.lock().keepers.decisions.newest(&which, newest);
     Answer::Log { entries }
 }
