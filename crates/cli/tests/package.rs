@@ -36,6 +36,7 @@ fn packaged_settings_parse_with_each_key_enabled() {
     Config::parse(SETTINGS).expect("as installed");
     let mut top = BTreeSet::new();
     let mut lists = BTreeMap::<String, BTreeSet<String>>::new();
+    let mut sections = BTreeMap::<String, BTreeSet<String>>::new();
     for block in SETTINGS.split("\n\n") {
         let keys: Vec<&str> = block.lines().filter_map(key).collect();
         let text = keys.join("\n");
@@ -43,16 +44,23 @@ fn packaged_settings_parse_with_each_key_enabled() {
         let list = keys
             .iter()
             .find_map(|k| k.strip_prefix("[[")?.strip_suffix("]]"));
-        let into = match list {
-            Some(list) => lists.entry(list.to_owned()).or_default(),
-            None => &mut top,
+        let section = keys
+            .iter()
+            .find_map(|k| k.strip_prefix('[')?.strip_suffix(']'));
+        let into = match (list, section) {
+            (Some(list), _) => lists.entry(list.to_owned()).or_default(),
+            (None, Some(section)) => sections.entry(section.to_owned()).or_default(),
+            (None, None) => &mut top,
         };
         into.extend(named(keys.into_iter()));
     }
     let all: Vec<&str> = SETTINGS.lines().map(|l| key(l).unwrap_or(l)).collect();
     Config::parse(&all.join("\n")).expect("all keys at once");
-    top.extend(lists.keys().cloned());
+    top.extend(lists.keys().chain(sections.keys()).cloned());
     assert_eq!(top, known("no_such_key = 1"));
+    for (section, keys) in sections {
+        assert_eq!(keys, known(&format!("[{section}]\nno_such_key = 1")));
+    }
     for (list, keys) in lists {
         let first = keys.first().expect("a list has keys");
         let line = SETTINGS

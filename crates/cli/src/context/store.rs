@@ -1,10 +1,10 @@
 //! The file of contexts: `$XDG_CONFIG_HOME/armento/contexts.toml`, else `~/.config/armento/contexts.toml`, readable by its user
-//! only: who has a secret controls the processes of that user.
+//! only: who has a secret controls the processes of that user. Another user's file is none.
 
 use crate::out::Failure;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,10 @@ impl Store {
     fn load_from(path: &Path) -> Result<Store, Failure> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Store::default()),
+            // Another user's home, as in `setpriv --reuid` without a new HOME, has no contexts of this one.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+                return Ok(Store::default());
+            }
             Err(e) => {
                 let what = format!("{} cannot be read: {e}", path.display());
                 return Err(failure(
@@ -82,8 +85,11 @@ impl Store {
                 ));
             }
         };
-        let others = fs::metadata(path).is_ok_and(|m| m.mode() & 0o077 != 0);
-        if others {
+        let file = fs::metadata(path).ok();
+        if file.as_ref().is_some_and(|m| m.uid() != crate::sys::uid()) {
+            return Ok(Store::default());
+        }
+        if file.is_some_and(|m| m.mode() & 0o077 != 0) {
             let what = format!(
                 "{} can be read by others: its secrets are not used",
                 path.display()
