@@ -22,20 +22,42 @@ pub const HELP: &str = "Examples:
 With a context in use nodes, ps, top, why, log and migrate speak with that farm over TLS, as the user that invited, whose rights
 they have. Other commands are for nodes: use ssh.";
 
+const INVITE_HELP: &str = "Examples:
+  armento context invite
+  armento context invite --days 1 --json";
+const ADD_HELP: &str = "Example:
+  armento context add naples armento1K6f…::c0:5e6f… n1
+
+The token works once, within ten minutes; its secret is sent only to a daemon of the token's farm.";
+const LIST_HELP: &str = "Examples:
+  armento context list
+  armento context list --json | jq -r '.contexts[].name'";
+const USE_HELP: &str = "Examples:
+  armento context use naples
+  armento context use --none       this machine's own daemon";
+const REMOVE_HELP: &str = "Examples:
+  armento context remove --dry-run naples
+  armento context remove naples";
+
 /// The environment variable that names a context for one command; empty: none.
 pub const VARIABLE: &str = "ARMENTO_CONTEXT";
 
 #[derive(clap::Subcommand)]
 pub enum Cmd {
     /// Make a token with which another machine controls this farm as the calling user
+    #[command(after_help = INVITE_HELP)]
     Invite(Invite),
     /// Keep a farm under a name, and use it
+    #[command(after_help = ADD_HELP)]
     Add(Add),
     /// Show the farms that are kept
+    #[command(after_help = LIST_HELP)]
     List(List),
     /// Use a farm that is kept, or this machine's own daemon
+    #[command(after_help = USE_HELP)]
     Use(Use),
     /// Forget a farm, and sign out there
+    #[command(after_help = REMOVE_HELP)]
     Remove(Remove),
 }
 
@@ -44,6 +66,8 @@ pub struct Invite {
     /// Days that the other machine stays signed in
     #[arg(long, value_name = "D", default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=7))]
     days: u64,
+    #[command(flatten)]
+    dry: DryRun,
     /// Print JSON (schema armento.context-invitation/1)
     #[arg(long)]
     json: bool,
@@ -60,6 +84,8 @@ pub struct Add {
     /// Replace a farm of this name
     #[arg(long)]
     replace: bool,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 #[derive(clap::Args)]
@@ -76,6 +102,8 @@ pub struct Use {
     /// This machine's own daemon
     #[arg(long, conflicts_with = "name")]
     none: bool,
+    #[command(flatten)]
+    dry: DryRun,
 }
 
 #[derive(clap::Args)]
@@ -129,6 +157,13 @@ pub fn within(verb: &str, run: impl FnOnce() -> anyhow::Result<i32>) -> anyhow::
 }
 
 fn invite(args: &Invite) -> anyhow::Result<i32> {
+    if args.dry.dry_run {
+        let would = format!(
+            "make a token with which another machine controls this node as you for {} days",
+            args.days
+        );
+        return Ok(dry_run::show(&[would], args.json));
+    }
     let asked = Ask::Invite {
         session_s: args.days * 24 * 3600,
     };
@@ -163,6 +198,11 @@ fn add(args: Add) -> anyhow::Result<i32> {
             message: format!("{e}; nothing was changed"),
             hint: "copy the whole line that `armento context invite` printed".into(),
         })?;
+    if args.dry.dry_run {
+        let (name, addr) = (&args.name, &args.addr);
+        let would = format!("sign in at {addr}, keep its farm as {name}, and use it");
+        return Ok(dry_run::show(&[would], false));
+    }
     let context = remote::sign_in(&args.name, &token, &args.addr)?;
     let shown = format!(
         "{} is {}@{} of farm {}",
@@ -218,6 +258,13 @@ fn choose(args: Use) -> anyhow::Result<i32> {
     let mut store = Store::load()?;
     if let Some(name) = &args.name {
         store.get(name)?;
+    }
+    if args.dry.dry_run {
+        let would = match &args.name {
+            Some(name) => format!("use {name}"),
+            None => "use this machine's own daemon".into(),
+        };
+        return Ok(dry_run::show(&[would], false));
     }
     let said = match &args.name {
         Some(name) => format!("{name} is in use\n"),

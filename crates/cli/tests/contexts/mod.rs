@@ -48,7 +48,9 @@ pub fn farm_is_controlled_from_another_machine(farm: &Farm) {
     let kept = ok(farm, "stat -c %a /tmp/laptop/armento/contexts.toml");
     assert_eq!(kept.trim(), "600");
     refused(farm, &command, "already");
-    refused(farm, &command.replace("there", "again"), "has been used");
+    let used = command.replace("there", "again");
+    refused(farm, &used, "has been used");
+    refused(farm, &used, "armento context invite");
 
     // Of n1, not of n3.
     let list: Value = serde_json::from_str(&ok(farm, "armento ps --json")).expect("JSON");

@@ -24,6 +24,8 @@ pub fn stat(node: &Node, uid: u32) -> MfsInfo {
     };
     let streams = match lives.map(|_| streams(node)) {
         Some(Ok(streams)) => streams,
+        // Switched off, it ends: that is not the reason why it is still there.
+        Some(Err(_)) if !on => Vec::new(),
         Some(Err(e)) => {
             why = format!("the mount process does not answer: {e}");
             Vec::new()

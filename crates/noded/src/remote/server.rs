@@ -4,7 +4,7 @@ use crate::error::{Result, refusal};
 use crate::peer::PeerAnswer;
 use crate::state::{Asker, Node, SESSION_S_MAX, TOKEN_S, sha256};
 use crate::sys::name_of;
-use armento_client::api::{Answer, Ask, Body, Line};
+use armento_client::api::{Answer, Ask, Body, Line, Refusal};
 use armento_client::{encode, read_line, version};
 use armento_link::{Reader, Token, Writer};
 use std::io::{self, BufReader, Read, Write};
@@ -55,13 +55,19 @@ pub fn invite(asker: &Asker, session_s: u64) -> Result<Answer> {
 
 /// Uses a token of `armento context invite`.
 pub fn sign_in_remote(node: &Node, token: &str) -> Result<PeerAnswer> {
-    let session = node.web.sign_in(&node.state, token)?;
+    let session = node.web.sign_in(&node.state, token).map_err(again)?;
     tracing::info!("user {} has signed in from another machine", session.uid);
     Ok(PeerAnswer::SignedIn {
         session,
         node: node.farm.node.clone(),
         farm: node.farm.farm.clone(),
     })
+}
+
+/// The remedy is another one than that of a browser.
+fn again(mut no: Refusal) -> Refusal {
+    no.hint = "`armento context invite` on that node prints a new one".into();
+    no
 }
 
 /// Forgets the secret of another machine.
