@@ -107,7 +107,7 @@ fn browser_sees_and_steers_a_lab_farm() {
 }
 
 #[test]
-fn nobody_acts_for_another_user() {
+fn users_act_only_for_themselves() {
     if let Some(farm) = Farm::up("webuser", None) {
         hosts::users_are_kept_apart(&farm);
         hosts::addresses_beyond_loopback_have_tls(&farm);
