@@ -15,14 +15,14 @@ pub fn read(text: &str) -> Result<Farm, Problems> {
     parse("farm.toml", text, &open)
 }
 
-#[allow(unused)] // not every test file needs it
+#[allow(unused, reason = "not every test file reads a farm")]
 pub fn farm(name: &str) -> Farm {
     let text = std::fs::read_to_string(dir("farms").join(format!("{name}.toml"))).expect(name);
     read(&text).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
 /// Compares with a golden file; ARMENTO_GOLDEN=write writes it anew.
-#[allow(unused)]
+#[allow(unused, reason = "not every test file compares files")]
 pub fn golden(name: &str, text: &str) {
     let path = dir("golden").join(name);
     if std::env::var_os("ARMENTO_GOLDEN").is_some() {
