@@ -3,7 +3,7 @@
 
 use super::store::Context;
 use crate::out::Failure;
-use armento_link::Token;
+use armento_link::{Token, random_hex};
 use armento_noded::remote::{Open, open, sign_in as sign_in_at, sign_out as sign_out_at};
 use std::fs;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Begin of the names of such directories; the pid follows.
+/// Begin of the names of such directories; the pid and random digits follow.
 const DIR: &str = "armento-context-";
 
 /// What this machine proves itself with, and the hash of the farm's certificate.
@@ -59,7 +59,8 @@ pub struct Way {
 pub fn bind() -> Result<Way, Failure> {
     let place = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     sweep(&place);
-    let dir = place.join(format!("{DIR}{}", std::process::id()));
+    // Random: another user, or an earlier process of this number, may have taken a name that can be guessed.
+    let dir = place.join(format!("{DIR}{}-{}", std::process::id(), random_hex(8)));
     let path = dir.join("socket");
     fs::DirBuilder::new()
         .mode(0o700)
@@ -110,7 +111,9 @@ fn sweep(place: &Path) {
     let Ok(all) = fs::read_dir(place) else { return };
     for entry in all.flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|n| n.strip_prefix(DIR));
+        let pid = name
+            .to_str()
+            .and_then(|n| n.strip_prefix(DIR)?.split('-').next());
         let Some(pid) = pid.and_then(|p| p.parse::<u32>().ok()) else {
             continue;
         };
