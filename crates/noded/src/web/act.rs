@@ -6,7 +6,7 @@ use crate::keepers::Which;
 use crate::peer::{CallError, PeerAnswer, PeerAsk};
 use crate::state::{Asker, Node, call};
 use crate::sys::name_of;
-use crate::work::{explain, move_process, move_soon, renice, resume, stop};
+use crate::work::{explain, move_process, move_soon, no_such, renice, resume, stop};
 use armento_client::api::{Action, Answer, Refusal};
 use armento_model::{NodeName, Pid};
 use std::sync::Arc;
@@ -75,6 +75,11 @@ pub fn act_for(
             what,
             "change it there: `armento farm trust`",
         ));
+    }
+    // Another node vouches for its users: it reaches what the farm holds, and no other process of theirs.
+    let pid = action.pid();
+    if !node.lock().keepers.procs().any(|p| p.pid == pid) {
+        return Err(no_such(pid));
     }
     perform(node, uid, action)
 }
