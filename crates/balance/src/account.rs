@@ -41,6 +41,9 @@ const REMEMBER_MS_MAX: u64 = 600_000;
 /// exchange between four ranks of Open MPI: 10,000 reads and writes for each second of CPU time at home, 14.5 s lost for
 /// each such second away, with round trips of 0.25 ms.
 const WAITS_PER_MESSAGE: u64 = 6;
+/// Age until which a program stays that its launcher put here: the others of its kind have begun by then, and reports have
+/// shown how much it talks to them (every half second, means of two; `Messages` needs two looks).
+const SETTLES_MS: u64 = 2_500;
 /// Other nodes on whose files one process works; the first ones are kept.
 const HOLDERS_MAX: usize = 8;
 
@@ -66,6 +69,8 @@ pub struct Seen {
     pub age_ms: u64,
     /// `--stay`, `--on`, `--storm` or an administrator: the balancer does not move it.
     pub locked: bool,
+    /// A launcher put it here: it is not moved before it is known how much it talks to others.
+    pub settles: bool,
     /// It has a child, and did not run lately: it waits for that, as a compiler's driver does.
     pub waits: bool,
     /// CPU features it needs if not all of home's (`--portable`).
@@ -145,7 +150,10 @@ impl Account {
             computes_permille: 1000,
             locked: seen.locked,
             group: None,
-            hold: None,
+            hold: seen.settles.then(|| {
+                let left_ms = SETTLES_MS.saturating_sub(seen.age_ms);
+                (Stay::TooYoung, now.plus(left_ms))
+            }),
             needs: seen.needs.clone(),
             hint: seen.hint,
             lag_ms: 0,

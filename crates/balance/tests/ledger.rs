@@ -21,6 +21,7 @@ fn seen(pid: i32, place: &str) -> Seen {
         busy_percent: 100,
         calls: Default::default(),
         messages: None,
+        settles: false,
         others: Vec::new(),
         name: String::new(),
         age_ms: 60_000,

@@ -22,6 +22,7 @@ fn seen(pid: i32, place: &str, cpu_ms: u64) -> Seen {
         busy_percent: 100,
         calls: Default::default(),
         messages: None,
+        settles: false,
         others: Vec::new(),
         name: String::new(),
         age_ms: 10_000,

@@ -224,8 +224,8 @@ fn moves_in_ten_minutes(waits: u64, home_only: u64, talks: bool) -> [usize; 2] {
         others: Vec::new(),
         name: format!("job{pid}"),
         age_ms: now,
-        // Its launcher put it here: the daemon does not move it until it is known.
-        locked: talks && now < 2_500,
+        locked: false,
+        settles: talks,
         needs: None,
         hint: None,
     };
@@ -346,6 +346,7 @@ fn what_was_seen_away_is_remembered_at_home_and_by_name() {
                 ..Counts::default()
             },
             messages: None,
+            settles: false,
             others: Vec::new(),
             name: "cp".into(),
             age_ms: now,

@@ -253,6 +253,7 @@ impl Farm {
             busy_percent: 100,
             calls: Default::default(),
             messages: None,
+            settles: false,
             others: Vec::new(),
             name: String::new(),
             age_ms: self.now - r.began,

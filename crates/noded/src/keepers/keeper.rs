@@ -92,10 +92,6 @@ pub fn needs(hello: &KeeperHello, portable: bool) -> Option<CpuSet> {
 /// A process that runs for less than this share of its time, percent, while it has a child, waits for that.
 const WAITS_PERCENT: u8 = 5;
 
-/// A program that its launcher put here stays for so long: until the others of its kind have begun, and reports have shown
-/// how much it talks to them (every half second, means of two).
-const SETTLES_MS: u64 = 2_500;
-
 /// What the ledger is told of a process. `parent`: it has a child.
 pub fn seen(p: &ProcInfo, parent: bool, hello: &KeeperHello) -> Seen {
     Seen {
@@ -121,7 +117,8 @@ pub fn seen(p: &ProcInfo, parent: bool, hello: &KeeperHello) -> Seen {
         others: Vec::new(),
         name: program_name(&p.command).to_owned(),
         age_ms: p.age_ms,
-        locked: p.locked || hello.begins_here && p.age_ms < SETTLES_MS,
+        locked: p.locked,
+        settles: hello.begins_here,
         waits: parent && p.busy_percent < WAITS_PERCENT,
         needs: needs(hello, p.portable),
         hint: hello.hint,

@@ -102,6 +102,7 @@ impl World {
             busy_percent: p.copying.busy_percent,
             calls: p.copying.calls,
             messages: None,
+            settles: false,
             others: Vec::new(),
             name: match p.job.copy {
                 Some(_) => "copy".into(),
