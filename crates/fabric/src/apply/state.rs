@@ -36,7 +36,7 @@ pub enum ApplyError {
     Busy { node: String, left_s: u64 },
     #[error("no change waits to be confirmed")]
     Nothing,
-    #[error("the change came to its time and is being undone, or somebody confirms it just now")]
+    #[error("the change came to its time and is being undone, or it is being confirmed just now")]
     Late,
     #[error("cannot keep the old settings in {dir}: {cause}; nothing was changed")]
     Snapshot { dir: PathBuf, cause: io::Error },

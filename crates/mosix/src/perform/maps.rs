@@ -129,7 +129,7 @@ fn compare(map: &Map, own: Option<u16>) -> Result<i32, Failed> {
             "the map and the farm differ in {} places; nothing was changed",
             differs.len()
         ),
-        "a map makes nobody a member: `armento farm token` prints the command with which a node joins",
+        "a map makes no machine a member: `armento farm invite` prints the command with which a node joins",
     ))
 }
 
@@ -158,7 +158,7 @@ fn differences(
         });
         match found {
             None => lines.push(format!(
-                "{id} {host}: not a member; `armento farm token` here prints what to type there"
+                "{id} {host}: not a member; `armento farm invite` here prints what to type there"
             )),
             Some(m) if m.id != *id => lines.push(format!(
                 "{id} {host}: is {}, with the ID {}",

@@ -56,7 +56,7 @@ pub const SETPE: Command = Command {
     ],
     forms: SETPE_FORMS,
     notes: &[
-        "A map makes nobody a member: nodes join with a token and prove who they are. Each missing node is listed with the command for it; the exit status is then 125.",
+        "A map makes no machine a member: nodes join with a token and prove their identity. Each missing node is listed with the command for it; the exit status is then 125.",
         "-off keeps the node a member; `armento leave` ends that.",
     ],
 };
@@ -88,8 +88,8 @@ pub const OMDISCD: Command = Command {
     synopsis: &["omdiscd"],
     forms: &[refused(
         "omdiscd",
-        "members prove who they are, so none is found by multicast",
-        "`armento farm token` on a member prints the command with which a node joins",
+        "members prove their identity; `armento farm discover` finds farms that are announced",
+        "`armento farm invite` on a member prints the command with which a node joins",
         &["-i", "eth0"],
     )],
     notes: &["IDs are still the low 16 bits of the address where a node's name has no number."],

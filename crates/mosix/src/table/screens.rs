@@ -160,7 +160,7 @@ pub const MOSPS: Command = Command {
         ),
         refused(
             "-D",
-            "nobody tells how long programs will run",
+            "how long programs will run is not known",
             "`armento ps` shows how long they have",
             &["-D"],
         ),

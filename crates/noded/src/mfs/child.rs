@@ -103,7 +103,7 @@ impl Fresh {
         let heard = thread::Builder::new().name("mfs-up".into()).spawn(move || {
             let _ = tx.send(read_line(&mut BufReader::new(stdout)));
         });
-        heard.map_err(|e| format!("nobody can hear its answer: {e}"))?;
+        heard.map_err(|e| format!("its answer cannot be read: {e}"))?;
         match rx.recv_timeout(START) {
             Ok(Ok(MfsUp::Up { port })) => Ok(port),
             Ok(Ok(MfsUp::Unable { why })) => Err(why),

@@ -216,7 +216,7 @@ fn instruct(
     let heard = thread::Builder::new().name("web-up".into()).spawn(move || {
         let _ = tx.send(read_line(&mut BufReader::new(stdout)));
     });
-    heard.map_err(|e| format!("nobody can hear its answer: {e}"))?;
+    heard.map_err(|e| format!("its answer cannot be read: {e}"))?;
     match rx.recv_timeout(START) {
         Ok(Ok(WebUp::Up { .. })) => Ok(stdin),
         Ok(Ok(WebUp::Unable { why })) => Err(why),

@@ -196,7 +196,7 @@ fn instruct(child: &mut Child, order: &[u8]) -> Result<HostUp, Unable> {
     let heard = hears.spawn(move || {
         let _ = tx.send(read_line(&mut BufReader::new(stdout)));
     });
-    heard.map_err(|e| format!("nobody can hear its answer: {e}"))?;
+    heard.map_err(|e| format!("its answer cannot be read: {e}"))?;
     match rx.recv_timeout(START) {
         Ok(Ok(HostSaid::Up(up))) => Ok(up),
         Ok(Ok(HostSaid::Unable { stay, detail })) => Err(Unable { stay, detail }),
