@@ -209,6 +209,7 @@ pub mod tests {
             portable: false,
             age_ms: 15_000,
             last_exec: None,
+            safe: None,
         }
     }
 

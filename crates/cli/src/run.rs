@@ -10,6 +10,7 @@ use armento_keeper::{Begin, Birth, BirthError, Portable, Storm};
 use armento_model::{Hint, NodeName};
 use std::ffi::OsString;
 use std::io::ErrorKind;
+use std::time::Duration;
 
 const HELP: &str = "Examples:
   armento run lame -b 256 song.wav song.mp3
@@ -18,6 +19,7 @@ const HELP: &str = "Examples:
   armento run --cpu ./model          it computes, though it writes a log now and then
   mpirun -np 8 armento run ./rank    ranks begin where mpirun put them (`armento mpi-env`)
   armento run --on n3 ./simulate     on that node, wherever else there may be room
+  armento run --safe ./model         it goes on when the node where it runs is lost
   armento run --storm 20 ./test      to a random node every 20 ms: the honest test of everything
   armento run --storm-call ./test    a move at every forwarded call: the hardest one (and slow)
 
@@ -49,6 +51,10 @@ pub struct Args {
     /// The program works with files and sockets of its home: it stays there as long as memory lasts
     #[arg(long, conflicts_with_all = ["on", "stay", "spread", "storm", "storm_call"])]
     io: bool,
+    /// Go on when the node where the program runs is lost: its home keeps a checkpoint of it, made anew every SECONDS
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "30",
+          value_parser = clap::value_parser!(u64).range(1..=86_400), conflicts_with_all = ["stay", "storm", "storm_call"])]
+    safe: Option<u64>,
     /// Make each call on files at home before it is answered: no write is posted, nothing read ahead or known at the node
     #[arg(long)]
     forward_files: bool,
@@ -112,6 +118,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         },
         storm,
         seed: args.seed,
+        safe: args.safe.map(Duration::from_secs),
         forward_files: args.forward_files,
     };
     // Only a daemon has the nodes; without one the next step reports that.

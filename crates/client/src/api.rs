@@ -21,7 +21,7 @@ pub use crate::mfs::{
     socket_of_mount,
 };
 pub use crate::orders::{Order, Ran, Report};
-pub use crate::processes::{Dest, GuestInfo, ProcInfo};
+pub use crate::processes::{Dest, GuestInfo, ProcInfo, SafeInfo};
 pub use crate::web::{
     Action, ProcRow, ROW_COMMAND_MAX, ROWS_MAX, WEB_PORT, WebKeys, WebSession, WebStart, WebTicket,
     WebUp,

@@ -92,6 +92,14 @@ pub enum Report {
         total_us: u64,
         bytes: u64,
     },
+    /// The node of its body was lost, and it goes on at another.
+    Recovered {
+        pid: Pid,
+        from: NodeName,
+        node: NodeName,
+        /// From the loss until it ran again.
+        stopped_us: u64,
+    },
     /// A fresh program has arrived at its start node, or starts here.
     Placed { pid: Pid },
     /// The body of this process called execve(2) on this node, and not at home, or is at home for the first time since.

@@ -76,6 +76,27 @@ pub struct ProcInfo {
     /// The node on which its body called execve(2) last; `None`: home, or unknown.
     #[serde(default)]
     pub last_exec: Option<NodeName>,
+    /// What is kept of it in case its node is lost; `None`: nothing is (`armento run --safe`).
+    #[serde(default)]
+    pub safe: Option<SafeInfo>,
+}
+
+/// What a home keeps of a process so that it can go on when its node is lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SafeInfo {
+    /// Age of its checkpoint, milliseconds; `None`: it has none.
+    pub age_ms: Option<u64>,
+    /// Memory of its home that the checkpoint takes, KiB.
+    pub kept_kib: u64,
+    /// How long the program stood still for the last checkpoint, microseconds.
+    pub pause_us: u64,
+    /// Calls that its home made for it since, and the bytes of their results.
+    pub calls: u64,
+    pub bytes: u64,
+    /// It makes the calls again that a lost body had made.
+    pub replays: bool,
+    /// Why it could not go on if its node were lost now; `None`: it could, or it runs at home.
+    pub unsafe_now: Option<String>,
 }
 
 /// One guest, from its host.

@@ -89,6 +89,7 @@ fn proc() -> ProcInfo {
         portable: false,
         age_ms: 0,
         last_exec: None,
+        safe: None,
     }
 }
 

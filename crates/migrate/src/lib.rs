@@ -13,6 +13,7 @@ pub mod phase;
 pub mod postcopy;
 pub mod source;
 pub mod stop_threads;
+pub mod stored;
 pub mod target;
 
 mod error;

@@ -9,7 +9,7 @@ use crate::files::Like;
 use crate::image::area::Flags;
 use crate::image::areas::{self, Step};
 use crate::image::{Accept, Area, Head, Kind, Layout, State};
-use crate::pages::Filler;
+use crate::pages::Sink;
 use crate::phase::Failpoint;
 use armento_tracee::call::Call;
 use armento_tracee::inject::Hold;
@@ -25,6 +25,9 @@ use std::io::{Read, Write};
 
 /// The operations of a target; the owner implements them (on its tracer thread).
 pub trait Builder {
+    /// What becomes of the pages.
+    type Sink: Sink;
+
     /// Offer: accepts (with the files it lacks) or declines, and creates an empty process with this layout.
     fn offered(&mut self, head: Head) -> Result<Accept>;
     /// Which of these files, mapped since the offer, it lacks: they come before the layout.
@@ -35,7 +38,7 @@ pub trait Builder {
     }
     fn file(&mut self, key: &FileKey, off: u64, bytes: &[u8]) -> Result<()>;
     /// The process, ready to be written: called before the first pages, when its files are there.
-    fn ready_for_pages(&mut self) -> Result<Filler>;
+    fn ready_for_pages(&mut self) -> Result<Self::Sink>;
     /// Gives up pages that came: they come again after the flip. Before: `Accept` allowed that.
     fn give_up(&mut self, runs: Vec<Run>) -> Result<()>;
     /// Dirty: the source is frozen, and this is the last layout.
@@ -81,7 +84,7 @@ pub fn receive(r: &mut impl Read, w: &mut impl Write, b: &mut impl Builder) -> R
 }
 
 /// What has come of a process so far.
-struct Target<'a, R, W, B> {
+struct Target<'a, R, W, B: Builder> {
     r: &'a mut R,
     w: &'a mut W,
     b: &'a mut B,
@@ -92,7 +95,7 @@ struct Target<'a, R, W, B> {
     patient: Option<Patient>,
     /// The file that is being received, and how much of it has come.
     file: Option<(FileKey, u64)>,
-    filler: Option<Filler>,
+    filler: Option<B::Sink>,
     /// Bytes of pages.
     total: u64,
     state: Option<State>,
@@ -198,7 +201,7 @@ impl<R: Read, W: Write, B: Builder> Target<'_, R, W, B> {
 }
 
 /// The process, ready to be written.
-fn ready<'a>(filler: &'a mut Option<Filler>, b: &mut impl Builder) -> Result<&'a mut Filler> {
+fn ready<'a, B: Builder>(filler: &'a mut Option<B::Sink>, b: &mut B) -> Result<&'a mut B::Sink> {
     match filler {
         Some(f) => Ok(f),
         None => Ok(filler.insert(b.ready_for_pages()?)),

@@ -1,5 +1,11 @@
 //! Memory of the machine, before any control group.
 
+/// Memory of this machine that programs can still get without swapping, KiB, before any control group.
+pub fn available_kib() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    machine_kib(&text, false).1
+}
+
 /// KiB of one line of `/proc/meminfo`.
 pub(crate) fn meminfo_kib(text: &str, key: &str) -> Option<u64> {
     let line = text

@@ -557,6 +557,8 @@ pub enum ToHost {
 pub enum Whither {
     /// The keeper opens a `Fetch` connection to the source.
     Home,
+    /// The same, and the keeper keeps what comes as a checkpoint: the body goes on when home sends Abort.
+    Checkpoint,
     /// Connect to another host; `expect` is the badge it must show, as JSON.
     Host { addr: String, expect: String },
 }

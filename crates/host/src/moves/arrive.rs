@@ -107,6 +107,8 @@ impl Arrival {
 }
 
 impl Builder for Arrival {
+    type Sink = Filler;
+
     fn offered(&mut self, head: Head) -> Result<Accept> {
         if head.engine != ENGINE_VERSION {
             return Err(MigrateError::Stays(

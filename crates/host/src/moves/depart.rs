@@ -51,6 +51,7 @@ fn failed(shared: &Shared, mv: MoveId, e: &MigrateError) {
 
 fn leave(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) -> Result<()> {
     let homeward = matches!(to, Whither::Home);
+    let goes_on = matches!(to, Whither::Checkpoint);
     let mut pair = connect(host, mv, to)?;
     let closer = pair.0.closer().ok();
     let outgoing = host.outgoing.begin(mv, pid, closer, PREVIOUS_MAX)?;
@@ -65,6 +66,7 @@ fn leave(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) -> Result<()> 
         pid,
         here: source.here,
         homeward,
+        goes_on,
     };
     if let Err(e) = send(&m, source, &mut pair) {
         failed(host, mv, &e);
@@ -101,6 +103,8 @@ struct Move<'a> {
     /// Its pid on this node.
     here: Pid,
     homeward: bool,
+    /// It is a checkpoint: the body goes on here when it has been sent.
+    goes_on: bool,
 }
 
 /// A body that is to leave.
@@ -180,8 +184,11 @@ impl<'a> Departure<'a> {
         let head = head(of.pid, (here, source.needs), &first, source.tids)?;
         let mut job = Job::new(here, r, w);
         job.vdso = source.vdso.map(|f| f.image);
-        let (slowed, pid) = (of.host.clone(), of.pid);
-        job.throttle = Some(Box::new(move || Box::new(throttle::on(&slowed, pid))));
+        // A program is not throttled for the sake of its checkpoint: what it writes meanwhile is sent while it stands.
+        if !of.goes_on {
+            let (slowed, pid) = (of.host.clone(), of.pid);
+            job.throttle = Some(Box::new(move || Box::new(throttle::on(&slowed, pid))));
+        }
         Ok(Departure {
             of,
             proc,

@@ -7,6 +7,7 @@
 
 use super::execute::issue;
 use super::exit::exit;
+use super::replay::{met_by_replay, replayed};
 use super::{cmdline, fork_and_map, names, proc_access, readahead};
 use crate::deputy::{AGAIN, Admitted, HostLink, Message, Work};
 use crate::hosts::{CallsReader, body_died};
@@ -138,6 +139,7 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
         Some(d) if d.common.breaking.load(Ordering::Acquire) => {
             link.reply(c.tid.at_home(), c.seq, AGAIN, &[])
         }
+        Some(d) if replayed(keep, &d, &c) => {}
         Some(d) if is_exec(c.packed.nr) => {
             // In the tracer thread, where signals are seen: none can come between the look and the exec.
             keep.tracer.post(move |t| exec_body(t, &d, c));
@@ -190,6 +192,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 ret: AGAIN,
                 stay: None,
             }),
+            Some(d) if met_by_replay(keep, &d, "it made a thread or a process") => {}
             Some(d) => fork_and_map::fork(keep, &d, seq, flags, exit_signal, thread),
             None => link.send(&ToHost::Forked {
                 tid,
@@ -224,7 +227,9 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             after_settling(keep, pid, move |t| exit(t, &l, pid, code, away));
         }
         ToHome::ThreadExit { tid, .. } => {
-            if let Some(d) = keep.deputy_of(link, tid.at_home()) {
+            if let Some(d) = keep.deputy_of(link, tid.at_home())
+                && !met_by_replay(keep, &d, "a thread of it ended")
+            {
                 d.submit(Work::End {
                     nr: libc::SYS_exit,
                     code: 0,
@@ -262,10 +267,10 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         } => {
             let pid = pid.at_home();
             // A process that is not there (any more) asks again where it is.
-            if keep
-                .deputy_of(link, tid.at_home())
-                .is_none_or(|d| d.pid != pid)
-            {
+            let Some(d) = keep.deputy_of(link, tid.at_home()).filter(|d| d.pid == pid) else {
+                return;
+            };
+            if met_by_replay(keep, &d, "it did what only home can do") {
                 return;
             }
             keep.move_queue.push_urgent(Task {

@@ -2,8 +2,9 @@
 //!
 //! From: `dispatch.rs`. Next: `host/src/calls/fork.rs`.
 
+use super::replay::{note_mapping, replayed_mapping};
 use crate::deputy::{Deputy, HostLink, Waiter, Work, has_slot, map_slot};
-use crate::hosts::end_with_host;
+use crate::hosts::lose;
 use crate::signals::{child_known, inherit_blocked};
 use crate::state::{Away, Keep, Process, Tree};
 use crate::sync::lock;
@@ -111,10 +112,9 @@ fn born(
         // Its process has exec'd or ended meanwhile, and the thread with it.
         return;
     }
-    let p = t
-        .procs
-        .entry(pid)
-        .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked).child_of(parent.pid));
+    let p = t.procs.entry(pid).or_insert_with(|| {
+        Process::new(&t.keep.cpu, pid, locked, t.keep.settings.safe).child_of(parent.pid)
+    });
     if !thread {
         let read = parent.common.signalfds.load(Ordering::Relaxed);
         p.common.signalfds.store(read, Ordering::Relaxed);
@@ -132,8 +132,12 @@ fn born(
     inherit_blocked(t, &d);
     child_known(t, pid, tid);
     // A process that was lost with the host was counted before.
-    if !thread && link.broken.load(Ordering::Acquire) {
-        end_with_host(pid, &link);
+    let keep = t.keep.clone();
+    if let Some(p) = t.procs.get_mut(&pid)
+        && !thread
+        && link.broken.load(Ordering::Acquire)
+    {
+        lose(&keep, p, &link);
     }
 }
 
@@ -190,6 +194,9 @@ pub fn ignore(d: &Deputy, changed: u64, ignored: u64) {
 }
 
 pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
+    if replayed_mapping(keep, d, seq, &args) {
+        return;
+    }
     let (keep, d) = (keep.clone(), d.clone());
     spawn::soon("map", move || {
         let answer = match look(&keep, &d, args) {
@@ -206,6 +213,7 @@ pub fn map(keep: &Arc<Keep>, d: &Arc<Deputy>, seq: u32, args: [u64; 6]) {
                 if let (Some(key), Ok(at)) = (key, u64::try_from(ret)) {
                     learn_name(&keep, d.pid, at, key);
                 }
+                note_mapping(&d, &args, ret, key);
                 ToHost::Mapped {
                     seq,
                     ret,

@@ -11,6 +11,7 @@ mod fork_and_map;
 mod names;
 mod proc_access;
 mod readahead;
+mod replay;
 mod timer_settime;
 
 pub(crate) use cmdline::argument_pages;

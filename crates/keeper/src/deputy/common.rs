@@ -1,6 +1,7 @@
 //! What the deputies of one process share with the tracer thread.
 
 use crate::cpu_time::CpuAccounts;
+use crate::record::Record;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
@@ -26,6 +27,8 @@ pub struct Common {
     pub mapped: Arc<Mutex<u64>>,
     /// Another process has the same table of descriptors or working directory. KERNEL: clone(2), CLONE_FILES, CLONE_FS.
     pub shares_files: Arc<AtomicBool>,
+    /// What was done since its last checkpoint; present for a process that is to be safe.
+    pub record: Option<Arc<Record>>,
     /// The tree's.
     pub cpu: Arc<CpuAccounts>,
 }

@@ -10,6 +10,7 @@ use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time::{self, Results};
 use crate::descriptors;
 use crate::names::{Reply, Request};
+use crate::record::CallId;
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_model::{HomePid, HomeTid};
@@ -37,6 +38,7 @@ impl Deputy {
             Work::Call(mut c) => {
                 let common = &self.common;
                 common.calls.fetch_add(1, Ordering::Relaxed);
+                let recorded = common.record.is_some().then(|| CallId::of(&c.packed));
                 let sent = c.packed.data.len() as u64;
                 common.bytes_sent.fetch_add(sent, Ordering::Relaxed);
                 timing(st, c.flags, &mut c.packed);
@@ -56,6 +58,7 @@ impl Deputy {
                     path: path.flatten(),
                     payload,
                     cut: false,
+                    recorded,
                 });
             }
             Work::Posted(mut c, post) => {
@@ -178,6 +181,32 @@ impl Deputy {
         self.finish(ret);
     }
 
+    /// Before the body learns what came of it. A call that a stop has ended will be made again by the body.
+    fn record(&self, doing: Option<&Doing>, ret: i64, outs: &[u8]) {
+        let Some(record) = &self.common.record else {
+            return;
+        };
+        match doing {
+            Some(Doing::Call { cut: true, .. }) => {
+                self.leaves_gap("a call was interrupted when it had done a part of its bytes");
+            }
+            Some(Doing::Call {
+                nr,
+                recorded: Some(call),
+                ..
+            }) if !(-516..=-512).contains(&ret) => record.note(self.tid, *call, *nr, ret, outs),
+            Some(Doing::Posted(..)) => self.leaves_gap("a write was answered before it was made"),
+            Some(Doing::Part(..)) => self.leaves_gap("a call was made in several steps"),
+            _ => {}
+        }
+    }
+
+    fn leaves_gap(&self, what: &str) {
+        if let Some(record) = &self.common.record {
+            record.leave_gap(|| what.to_owned());
+        }
+    }
+
     fn is_short(&self, ret: i64) -> bool {
         match &lock(&self.st).doing {
             Some(Doing::Call { outs, .. }) => {
@@ -230,6 +259,7 @@ impl Deputy {
         if posted {
             self.slot.wake();
         }
+        self.record(doing.as_ref(), ret, &outs);
         match doing {
             Some(Doing::Call { seq, cut: true, .. }) => {
                 self.link().part(self.tid, seq, ret, &outs);
@@ -255,8 +285,10 @@ impl Deputy {
                 if i64::from(nr) == libc::SYS_restart_syscall
                     && let Some(k) = kept
                 {
+                    self.leaves_gap("home's kernel wrote into its memory when a sleep went on");
                     self.link().poke(self.tid, k);
                 } else if let Some(poke) = late {
+                    self.leaves_gap("home's kernel wrote into its memory when a sleep went on");
                     self.link().send(&poke);
                 }
                 self.link().reply(self.tid, seq, ret, &outs);

@@ -4,6 +4,7 @@
 mod tests;
 
 use super::host_link::Post;
+use crate::record::CallId;
 use armento_abi::{Out, Restart};
 use armento_migrate::image::restarts::{ERESTARTNOHAND, ERESTARTNOINTR};
 use armento_tracee::region::Slot;
@@ -75,6 +76,8 @@ pub(super) enum Doing {
         payload: Option<u64>,
         /// We interrupted it when it had done a part of them.
         cut: bool,
+        /// For the record, if its process has one.
+        recorded: Option<CallId>,
     },
     /// The call, should it have to be made again.
     Posted(Box<Call>, Post),

@@ -4,7 +4,7 @@
 
 use crate::lifecycle::{note_calls, scan_children};
 use crate::state::{Process, Tree};
-use armento_client::api::{JobUse, ProcInfo};
+use armento_client::api::{JobUse, ProcInfo, SafeInfo};
 use armento_model::{FileRates, NodeName};
 use std::sync::atomic::Ordering;
 
@@ -57,9 +57,24 @@ pub fn report_processes(t: &mut Tree) -> (Vec<ProcInfo>, Option<JobUse>) {
             portable: t.keep.is_portable(p.pid),
             age_ms: p.age().as_millis() as u64,
             last_exec: p.usage.last_exec.clone(),
+            safe: safe_info(p),
         });
     }
     t.unseen = all.is_empty();
     let used = t.keep.job.report(used, &here, false);
     (all, used)
+}
+
+fn safe_info(p: &Process) -> Option<SafeInfo> {
+    let safe = p.safe.as_ref()?;
+    let size = safe.record.size();
+    Some(SafeInfo {
+        age_ms: safe.age().map(|a| a.as_millis() as u64),
+        kept_kib: safe.bytes() >> 10,
+        pause_us: safe.pause.as_micros() as u64,
+        calls: size.calls,
+        bytes: size.bytes as u64,
+        replays: p.replays(),
+        unsafe_now: safe.recoverable().err().filter(|_| p.is_away()),
+    })
 }

@@ -3,8 +3,9 @@
 //! From: `reconnect.rs`, `monitor.rs`, `keeper/src/daemon.rs` (a node was removed). Next: nothing.
 
 use crate::deputy::HostLink;
-use crate::state::{Keep, Tree, tell_user};
+use crate::state::{Keep, Process, Safe, Task, Tree, Why, tell_user};
 use crate::sync::lock;
+use armento_client::api::Dest;
 use armento_model::{NodeName, Pid};
 use armento_tracee::{status, sys};
 use std::sync::Arc;
@@ -33,16 +34,37 @@ pub fn cut_off(keep: &Arc<Keep>, node: &NodeName) {
 
 /// Every body on a dead host is lost.
 fn host_lost(t: &mut Tree, link: &Arc<HostLink>) {
-    for p in t.procs.values() {
-        if p.is_at(link) {
-            end_with_host(p.pid, link);
+    let keep = t.keep.clone();
+    for p in t.procs.values_mut().filter(|p| p.is_at(link)) {
+        lose(&keep, p, link);
+    }
+}
+
+/// A body is lost with its host: it is built again if it can be, else its process ends.
+pub fn lose(keep: &Keep, p: &mut Process, link: &HostLink) {
+    match p.safe.as_mut().map(Safe::lose) {
+        Some(Ok(())) => {
+            // Its signals are held from now on.
+            p.begin_breaking();
+            keep.move_queue.push_urgent(Task {
+                pid: p.pid,
+                to: Dest::Balance,
+                why: Why::Lost(link.node.clone()),
+            });
         }
+        Some(Err(why)) => end_unsafe(p.pid, &link.node, &why),
+        None => end_with_host(p.pid, link),
     }
 }
 
 /// A body was killed: its process at home ends.
 pub fn body_died(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, sig: i32) {
-    if t.procs.get(&pid).is_some_and(|p| p.is_at(link)) {
+    let keep = t.keep.clone();
+    if let Some(p) = t.procs.get_mut(&pid).filter(|p| p.is_at(link)) {
+        // KERNEL: what is short of memory sends SIGKILL, and no program sends it to itself here.
+        if sig == libc::SIGKILL && p.safe.is_some() {
+            return lose(&keep, p, link);
+        }
         let why = format!("was killed on {} by signal {sig}", link.node);
         let what = if sig == libc::SIGKILL {
             "that node's memory may have run out, or a node or link failed while its memory was on its way (`armento nodes`): start it again, on another with --on"
@@ -61,6 +83,40 @@ pub fn end_with_host(pid: Pid, link: &HostLink) {
         &why,
         "`armento nodes` shows who answers; start it again",
     );
+}
+
+/// The same for a process that was to be safe.
+fn end_unsafe(pid: Pid, from: &NodeName, why: &str) {
+    let what = format!("ended: {from}, where it ran, was lost, and it could not go on: {why}");
+    end_with(
+        pid,
+        &what,
+        "`armento why PID` shows beforehand what keeps a process from being safe; start it again",
+    );
+}
+
+/// It was to go on, and cannot.
+pub fn end_lost(keep: &Keep, pid: Pid, from: &NodeName, why: &str) {
+    let (from, why) = (from.clone(), why.to_owned());
+    keep.tracer.run(move |t| {
+        if t.procs.contains_key(&pid) {
+            end_unsafe(pid, &from, &why);
+        }
+    });
+}
+
+/// It was built again, and went another way than the lost body had.
+pub fn end_other_way(t: &mut Tree, pid: Pid, what: &str) {
+    if t.procs.contains_key(&pid) {
+        let why = format!(
+            "ended: its node was lost, and since its last checkpoint it went another way than before: {what}"
+        );
+        end_with(
+            pid,
+            &why,
+            "its run depends on time or chance; with --safe=exact nothing leaves it that cannot be continued",
+        );
+    }
 }
 
 fn end_with(pid: Pid, why: &str, hint: &str) {

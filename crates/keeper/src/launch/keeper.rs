@@ -110,7 +110,8 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         stay: b.stay,
         spread: b.spread,
         storm: b.storm.is_some(),
-        forward_files: b.forward_files,
+        safe: b.safe,
+        forward_files: b.forward_files || b.safe.is_some(),
         portable: b.portable.clone(),
         hello,
     };

@@ -4,6 +4,7 @@ use crate::cpu_features::Portable;
 use armento_client::AskError;
 use armento_model::{Hint, NodeName};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// How a tree is moved about, for a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Birth {
     pub hint: Option<Hint>,
     /// Calls on files are made at home before they are answered.
     pub forward_files: bool,
+    /// Its processes go on when a node is lost: so often a checkpoint is made of each.
+    pub safe: Option<Duration>,
     pub storm: Option<Storm>,
     pub seed: Option<u64>,
 }
@@ -42,7 +45,12 @@ pub struct Birth {
 impl Birth {
     /// Whether it asks for more than to be run where there is room.
     pub fn is_special(&self) -> bool {
-        self.on.is_some() || self.stay || self.spread || self.storm.is_some() || self.forward_files
+        self.on.is_some()
+            || self.stay
+            || self.spread
+            || self.storm.is_some()
+            || self.forward_files
+            || self.safe.is_some()
     }
 }
 

@@ -80,6 +80,7 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
         hint: None,
         storm: None,
         seed: None,
+        safe: None,
         forward_files: false,
     };
     match sys::fork_keeper()? {

@@ -27,7 +27,7 @@ pub fn image_replaced(t: &mut Tree, tid: Tid, traced: bool) -> bool {
     let p = t
         .procs
         .entry(pid)
-        .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked));
+        .or_insert_with(|| Process::new(&t.keep.cpu, pid, locked, t.keep.settings.safe));
     if let Some(l) = p.link().cloned() {
         l.send(&ToHost::Execed {
             pid: HomePid::of_home(pid),

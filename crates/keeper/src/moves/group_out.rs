@@ -9,7 +9,7 @@
 //! another has sent would be lost.
 
 use super::group::about;
-use super::outcome::{MoveCost, READY_MAX, await_ready, reason_of_target};
+use super::outcome::{MoveCost, reason_of_target};
 use super::tear_down::tear_down_memory;
 use super::{eligibility, freeze, hollow, prepare};
 use crate::calls::serve_host;
@@ -17,7 +17,7 @@ use crate::deputy::HostLink;
 use crate::hosts::{connect_host, open_for_move};
 use crate::observers::untouched;
 use crate::sharing::{guard_objects, objects_away, release_objects, shared_only_with};
-use crate::state::{Keep, MoveEvent, Tree};
+use crate::state::{Keep, MoveEvent, READY_MAX, Tree, await_ready};
 use crate::sync::lock;
 use armento_migrate::image::areas;
 use armento_migrate::image::files::readable;

@@ -122,6 +122,8 @@ struct Return {
 }
 
 impl Builder for Return {
+    type Sink = Filler;
+
     fn offered(&mut self, head: Head) -> Result<Accept> {
         self.from = head.processor.xsave;
         // Deputies keep the file mappings. Pages can come early if the leader's deputy is free to map.

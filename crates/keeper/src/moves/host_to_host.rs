@@ -5,11 +5,11 @@
 //! Both hosts do the work; home breaks calls, waits for Ready, then sends Thaw and Drop. Home is the
 //! arbiter: until Thaw is sent the process can go on where it was.
 
-use super::outcome::{MoveCost, READY_MAX, not_finished, ready};
+use super::outcome::MoveCost;
 use crate::calls::serve_host;
 use crate::deputy::HostLink;
 use crate::hosts::connect_host;
-use crate::state::{Away, Keep, MoveEvent, Process, Tree};
+use crate::state::{Away, Keep, MoveEvent, Process, READY_MAX, Tree, not_finished};
 use armento_migrate::failpoint::point;
 use armento_migrate::phase::Failpoint;
 use armento_migrate::{MigrateError, Result};
@@ -95,7 +95,7 @@ fn await_built(
 ) -> Result<(u64, CpuTime)> {
     loop {
         match news.recv_timeout(LOOK) {
-            Ok(e) => return ready(e),
+            Ok(e) => return e.ready(),
             Err(RecvTimeoutError::Disconnected) => return Err(not_finished()),
             Err(RecvTimeoutError::Timeout) => {}
         }

@@ -72,6 +72,10 @@ pub fn move_now(
             "it came home for a call a moment ago".into(),
         ));
     }
+    if matches!(to, Dest::Home | Dest::Hold) && replays(keep, pid) {
+        let why = "it makes the calls again that it had made before its node was lost".into();
+        return Err(MigrateError::Stays(Stay::Busy, why));
+    }
     let group = sharers_of(pid);
     let joint = group.len() > 1 || maps_shared_object(keep, pid);
     let r = match (to, &now) {
@@ -151,6 +155,11 @@ fn together(
     keep.tracer
         .run(move |t| others.into_iter().for_each(|p| t.note(p, None)));
     Ok(done)
+}
+
+fn replays(keep: &Keep, pid: Pid) -> bool {
+    let replays = move |t: &mut Tree| t.procs.get(&pid).is_some_and(Process::replays);
+    keep.tracer.run(replays) == Some(true)
 }
 
 pub fn is_at_exec(keep: &Keep, pid: Pid) -> bool {

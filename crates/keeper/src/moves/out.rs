@@ -8,13 +8,13 @@
 use super::eligibility;
 use super::freeze::{Leaves, freeze};
 use super::hollow::{hand_over, restart_block_memory};
-use super::outcome::{MoveCost, READY_MAX, await_ready, reason_of_target};
+use super::outcome::{MoveCost, reason_of_target};
 use super::prepare::{PRECOPY_MIN_KIB, Prepared, prepare, survey, undo};
 use super::tear_down::{DeferredTeardown, tear_down_memory};
 use crate::calls::serve_host;
 use crate::deputy::{Connection, HostLink};
 use crate::hosts::{connect_host, open_for_move};
-use crate::state::{Keep, MoveEvent};
+use crate::state::{Keep, MoveEvent, READY_MAX, await_ready};
 use crate::sync::lock;
 use armento_link::{Reader, Writer};
 use armento_migrate::failpoint::point;
@@ -275,6 +275,7 @@ impl<'a> Departure<'a> {
     /// the move's.
     fn postcopy(mut self, flipped: Flipped) -> MoveCost {
         let (keep, pid) = (self.of.keep, self.of.pid);
+        self.prep.keep_files(keep);
         self.prep.keep_leases(keep, pid);
         let closer = self.closer;
         let cut = || drop(closer.as_ref().map(|c| c.shutdown(Shutdown::Both)));

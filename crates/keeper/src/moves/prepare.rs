@@ -61,6 +61,22 @@ impl Prepared {
         self.names.extend(names);
     }
 
+    /// It is away, and its body may have to be built again: its files are needed then, under whatever names.
+    pub fn keep_files(&self, keep: &Keep) {
+        if keep.settings.safe.is_none() {
+            return;
+        }
+        let mut known = lock(&keep.files);
+        for key in self.files.keys() {
+            if known.len() < keep.files_max
+                && !known.contains_key(key)
+                && let Some(file) = self.opened(key)
+            {
+                known.insert(*key, Arc::new(file));
+            }
+        }
+    }
+
     /// It is away: a process that writes into a file which it maps shared is to be noticed.
     pub fn keep_leases(mut self, keep: &Keep, pid: Pid) {
         let files = &mut self.files;

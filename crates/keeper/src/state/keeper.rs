@@ -39,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub struct Settings {
     pub node: NodeName,
@@ -51,6 +51,8 @@ pub struct Settings {
     pub spread: bool,
     /// Moved about for a test: neither the daemon nor the user decides.
     pub storm: bool,
+    /// Its processes go on when a node is lost: how often checkpoints are made.
+    pub safe: Option<Duration>,
     /// Hosts answer no call on files and names by themselves.
     pub forward_files: bool,
     pub portable: Option<Portable>,

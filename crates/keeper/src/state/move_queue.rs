@@ -3,7 +3,7 @@
 use crate::sync::lock;
 use armento_client::api::Dest;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{Pid, Stay};
+use armento_model::{NodeName, Pid, Stay};
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
@@ -26,6 +26,10 @@ pub enum Why {
     Observed(Pid),
     /// It ends, and home's kernel is to dump its core. Tried again as often as its host asks.
     Dump,
+    /// The node of its body, this one, was lost.
+    Lost(NodeName),
+    /// Its body was built again here, and has made its recorded calls again.
+    Recovered,
 }
 
 #[derive(Clone, Debug)]

@@ -2,11 +2,13 @@
 
 use crate::deputy::HostLink;
 use crate::sync::lock;
+use armento_migrate::{MigrateError, Result};
 use armento_model::{CpuTime, MoveId, Stay};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// News of a move, from its source or target.
 #[derive(Debug)]
@@ -22,6 +24,33 @@ pub enum MoveEvent {
     Thawed,
     /// The files that were asked for are there.
     Warmed,
+}
+
+/// How long the other node may take from the freeze to Ready. Bodies of a dead node are not waited for.
+pub const READY_MAX: Duration = Duration::from_secs(20);
+
+impl MoveEvent {
+    /// The first news of a move, as its result: the bytes that came, and the CPU time used away before.
+    pub fn ready(self) -> Result<(u64, CpuTime)> {
+        match self {
+            MoveEvent::Ready { bytes, away } => Ok((bytes, away)),
+            MoveEvent::Failed { stay, detail } => Err(MigrateError::Declined(stay, detail)),
+            MoveEvent::Thawed | MoveEvent::Warmed => Err(MigrateError::Stays(
+                Stay::TargetFailed,
+                "thawed too early".into(),
+            )),
+        }
+    }
+}
+
+/// Waits for Ready or Failed: the bytes that came, and the CPU time used away before.
+pub fn await_ready(news: &Receiver<MoveEvent>, limit: Duration) -> Result<(u64, CpuTime)> {
+    news.recv_timeout(limit)
+        .map_or_else(|_| Err(not_finished()), MoveEvent::ready)
+}
+
+pub fn not_finished() -> MigrateError {
+    MigrateError::Stays(Stay::LinkLost, "the other node did not finish".into())
 }
 
 /// The thread that waits for news of a move, and the hosts that may have some.

@@ -19,6 +19,7 @@ use super::deputies::Deputies;
 use super::home_hold::HomeHold;
 use super::loading::Loading;
 use super::pins::Pins;
+use super::safe::Safe;
 use super::stay_reason::StayReason;
 use super::usage::UsageSummary;
 use crate::cpu_time::CpuAccounts;
@@ -67,12 +68,15 @@ pub struct Process {
     /// Since when it has wanted to run.
     born: Instant,
     pub usage: UsageSummary,
+    /// Present if it is to go on when its node is lost.
+    pub safe: Option<Safe>,
 }
 
 impl Process {
     /// A process that runs at home.
-    pub fn new(cpu: &Arc<CpuAccounts>, pid: Pid, pinned: bool) -> Process {
+    pub fn new(cpu: &Arc<CpuAccounts>, pid: Pid, pinned: bool, safe: Option<Duration>) -> Process {
         cpu.begin(pid);
+        let safe = safe.map(Safe::new);
         let common = Common {
             breaking: Arc::default(),
             coming_home: Arc::default(),
@@ -83,6 +87,7 @@ impl Process {
             limits: Arc::default(),
             mapped: Arc::default(),
             shares_files: Arc::default(),
+            record: safe.as_ref().map(|s| s.record.clone()),
             cpu: cpu.clone(),
         };
         Process {
@@ -95,6 +100,7 @@ impl Process {
             stay_reason: None,
             born: Instant::now(),
             usage: UsageSummary::new(pid),
+            safe,
         }
     }
 
@@ -109,6 +115,11 @@ impl Process {
 
     pub fn age(&self) -> Duration {
         self.born.elapsed()
+    }
+
+    /// Whether its body makes calls again that a lost one had made.
+    pub fn replays(&self) -> bool {
+        self.safe.as_ref().is_some_and(|s| s.record.replays())
     }
 
     pub fn away(&self) -> Option<&Away> {
@@ -263,6 +274,7 @@ impl Process {
     /// Its body runs on another node from now on.
     pub fn become_away(&mut self, away: Away) {
         self.state = State::Away(Box::new(away));
+        self.safe.iter_mut().for_each(Safe::forget);
         self.pins.place_changed();
     }
 
@@ -288,6 +300,7 @@ impl Process {
             self.usage.end_stay();
         }
         self.state = state;
+        self.safe.iter_mut().for_each(Safe::forget);
         self.pins.place_changed();
         self.common.coming_home.store(false, Ordering::Release);
         self.common.breaking.store(false, Ordering::Release);

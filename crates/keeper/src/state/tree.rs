@@ -30,7 +30,7 @@ impl Tree {
         // Of many commands that are given at once the last begin seconds later, and are owed that. A shell that slept
         // and has become one by exec is owed nothing, and a process that was adopted is as old as its work.
         let born = cpu::wanted_since(&[root, std::process::id() as Pid]);
-        let first = Process::new(&keep.cpu, root, locked).born_at(born);
+        let first = Process::new(&keep.cpu, root, locked, keep.settings.safe).born_at(born);
         Tree {
             procs: [(root, first)].into(),
             passing: BTreeSet::new(),
@@ -90,9 +90,10 @@ impl Tree {
     pub fn child_found(&mut self, child: Pid, parent: Pid) {
         let pins = self.procs.get(&parent).map(|p| p.pins);
         let locked = pins.is_some_and(Pins::by_option);
-        self.procs
-            .entry(child)
-            .or_insert_with(|| Process::new(&self.keep.cpu, child, locked).child_of(parent));
+        self.procs.entry(child).or_insert_with(|| {
+            let keep = &self.keep;
+            Process::new(&keep.cpu, child, locked, keep.settings.safe).child_of(parent)
+        });
     }
 
     /// Other threads see the processes of the tree as they are now.
@@ -112,6 +113,7 @@ impl Tree {
     pub fn release_held(&mut self, pid: Pid) {
         if let Some(p) = self.procs.get_mut(&pid) {
             p.end_breaking();
+            self.signals.backlog |= p.replays() && p.has_backlog();
         }
     }
 

@@ -59,6 +59,19 @@ impl StandIns {
 /// pages that were only read.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
+/// What becomes of the pages that come.
+pub trait Sink {
+    /// Takes one frame of pages. Returns its bytes.
+    fn pages(&mut self, body: &[u8]) -> Result<u64>;
+    /// Before: pages are about to be given up. In huge pages the kernel would fill their place with zeros as soon as a
+    /// neighbouring page is written.
+    fn close(&mut self) -> Result<()>;
+    /// From now on every page must have a mapping.
+    fn settle(&mut self);
+    /// Takes the pages without a mapping since the last call: the source must count them as not sent.
+    fn take_unmapped(&mut self) -> Vec<Run>;
+}
+
 /// Writes the pages of one process.
 pub struct Filler {
     /// The pid on this node.
@@ -99,21 +112,10 @@ impl Filler {
         self
     }
 
-    /// Until [`Filler::settle`] its mappings here change as the process changes them.
+    /// Until [`Sink::settle`] its mappings here change as the process changes them.
     pub fn loose(mut self) -> Filler {
         self.unmapped = Some(Vec::new());
         self
-    }
-
-    /// From now on every page must have a mapping.
-    pub fn settle(&mut self) {
-        self.unmapped = None;
-    }
-
-    /// Takes the pages without a mapping since the last call: the source must count them as not sent.
-    pub fn take_unmapped(&mut self) -> Vec<Run> {
-        let all = self.unmapped.as_mut().map(std::mem::take);
-        pages::union(all.unwrap_or_default(), &[])
     }
 
     /// Handles a page without a mapping; `e` is the cause.
@@ -125,29 +127,6 @@ impl Filler {
             }
             _ => Err(e),
         }
-    }
-
-    /// Before: pages are about to be given up. In huge pages the kernel would fill their place with zeros as soon as a
-    /// neighbouring page is written.
-    pub fn close(&mut self) -> Result<()> {
-        let Some(uffd) = &self.uffd else {
-            return Ok(());
-        };
-        let blocks = self.open.iter().map(|b| (*b, b + HUGE_PAGE)).collect();
-        for run in pages::union(blocks, &[]) {
-            uffd.begin_filling(run).map_err(|e| no_memory(&e))?;
-        }
-        self.open.clear();
-        Ok(())
-    }
-
-    /// Writes one frame of pages. Returns its bytes.
-    pub fn pages(&mut self, body: &[u8]) -> Result<u64> {
-        let mut grow = std::mem::take(&mut self.grow);
-        let told = decode(body, &mut grow)?;
-        self.apply(&told.0, told.1)?;
-        self.grow = grow;
-        Ok(body.len() as u64)
     }
 
     fn apply(&mut self, parts: &[Part], mut rest: &[u8]) -> Result<()> {
@@ -281,6 +260,37 @@ impl Filler {
             }
         }
         Ok(())
+    }
+}
+
+impl Sink for Filler {
+    fn close(&mut self) -> Result<()> {
+        let Some(uffd) = &self.uffd else {
+            return Ok(());
+        };
+        let blocks = self.open.iter().map(|b| (*b, b + HUGE_PAGE)).collect();
+        for run in pages::union(blocks, &[]) {
+            uffd.begin_filling(run).map_err(|e| no_memory(&e))?;
+        }
+        self.open.clear();
+        Ok(())
+    }
+
+    fn pages(&mut self, body: &[u8]) -> Result<u64> {
+        let mut grow = std::mem::take(&mut self.grow);
+        let told = decode(body, &mut grow)?;
+        self.apply(&told.0, told.1)?;
+        self.grow = grow;
+        Ok(body.len() as u64)
+    }
+
+    fn settle(&mut self) {
+        self.unmapped = None;
+    }
+
+    fn take_unmapped(&mut self) -> Vec<Run> {
+        let all = self.unmapped.as_mut().map(std::mem::take);
+        pages::union(all.unwrap_or_default(), &[])
     }
 }
 

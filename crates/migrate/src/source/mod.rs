@@ -4,7 +4,7 @@
 //!
 //! One file for each phase: `offer.rs`; `precopy.rs`, while the process runs; when the owner has frozen it, `dirty.rs`
 //! and `state.rs`. For a process that writes faster than the link carries, most comes after the flip:
-//! `postcopy/push.rs`. It never freezes a process or lets it run: its owner does.
+//! `postcopy/push.rs`. For a checkpoint that is to go on: `stored.rs`. It never freezes a process or lets it run: its owner does.
 
 mod dirty;
 mod job;
@@ -12,5 +12,6 @@ mod offer;
 mod precopy;
 mod send_pages;
 mod state;
+mod stored;
 
 pub use job::{Job, Opened, Throttle};

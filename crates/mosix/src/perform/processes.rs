@@ -175,6 +175,7 @@ mod tests {
             portable: false,
             age_ms: 0,
             last_exec: None,
+            safe: None,
         }
     }
 

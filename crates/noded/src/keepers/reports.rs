@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 
 /// Ends of programs that are taken from one message.
 const RAN_MAX: usize = 256;
+/// The reason of a move that the loss of a node has caused.
+const RECOVERED: &str = "recovered";
 /// KERNEL: PATH_MAX.
 const PATH_MAX: usize = 4096;
 
@@ -96,8 +98,26 @@ impl KeeperTable {
                 };
                 self.log_decision_from(pid, from, me, decided);
             }
+            Report::Recovered {
+                pid,
+                from,
+                node,
+                stopped_us,
+            } if self.holder(pid).is_some_and(|k| k.session == session) => {
+                ledger.moved(pid, &node, now);
+                self.is_at(session, pid, &node);
+                let decided = Decided {
+                    outcome: Outcome::Moved {
+                        pause_us: stopped_us,
+                        total_us: stopped_us,
+                        bytes: 0,
+                    },
+                    ..Decided::ordered(RECOVERED, 0)
+                };
+                self.log_decision_from(pid, from, &node, decided);
+            }
             // Of another keeper's process.
-            Report::CameHome { .. } => {}
+            Report::CameHome { .. } | Report::Recovered { .. } => {}
             Report::Placed { pid } => self.decisions.began(pid),
             Report::Execed { pid, node } => {
                 let keeper = self.by_tree.values_mut().find(|k| k.session == session);

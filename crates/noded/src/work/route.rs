@@ -2,6 +2,7 @@
 //!
 //! From: `noded/src/control/requests.rs`. Next: `noded/src/work/admit.rs`, on the other node.
 
+use super::admit::admit_guests;
 use super::clocks;
 use super::target::check_target;
 use crate::config::Wire;
@@ -86,6 +87,17 @@ fn is_of_versions(no: &Refusal) -> bool {
     matches!(no.code.as_str(), "version-mismatch" | "unknown-question")
 }
 
+/// A body that was lost with its node can be built again on its home.
+async fn admit_here(node: &Arc<Node>, ask: AdmitAsk) -> std::result::Result<PeerAnswer, CallError> {
+    let node = node.clone();
+    let admits = move || admit_guests(&node, &node.farm.node, &ask);
+    let done = tokio::task::spawn_blocking(admits).await;
+    match done {
+        Ok(admitted) => admitted.map_err(CallError::Refused),
+        Err(e) => Err(CallError::Link(std::io::Error::other(e).into())),
+    }
+}
+
 async fn pass(
     node: &Arc<Node>,
     wants: Wants,
@@ -94,16 +106,23 @@ async fn pass(
 ) -> Result<Pass> {
     let Wants { tree, pid, .. } = wants;
     let subject = format!("process {pid}");
-    check_target(node, &subject, (uid, needs), target)?;
-    clocks::near(node, &subject, target).await?;
-    let ask = PeerAsk::Admit(AdmitAsk {
+    let own = *target == node.farm.node;
+    if !own {
+        check_target(node, &subject, (uid, needs), target)?;
+        clocks::near(node, &subject, target).await?;
+    }
+    let ask = AdmitAsk {
         tree,
         pid: HomePid::of_home(pid),
         uid,
         need_kib: wants.need_kib,
         engine: wants.engine,
-    });
-    let (addr, plain) = match call(node, target, ask, ADMIT).await {
+    };
+    let admitted = match own {
+        true => admit_here(node, ask).await,
+        false => call(node, target, PeerAsk::Admit(ask), ADMIT).await,
+    };
+    let (addr, plain) = match admitted {
         Ok(PeerAnswer::Admitted {
             addr,
             plain,

@@ -72,6 +72,7 @@ pub fn proc(place: &str) -> ProcInfo {
         portable: false,
         age_ms: 3000,
         last_exec: None,
+        safe: None,
     }
 }
 

@@ -81,6 +81,7 @@ pub fn proc(pid: i32, home: &str, place: &str) -> ProcInfo {
         portable: false,
         age_ms: 15_000,
         last_exec: None,
+        safe: None,
     }
 }
 

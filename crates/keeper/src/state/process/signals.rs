@@ -18,16 +18,18 @@ impl Process {
     /// A deputy has a signal for the body: it is sent, or held. True: it waits until the host has caught up.
     pub fn signal_came(&mut self, to: Option<Tid>, info: &SigInfo) -> bool {
         let (pid, moving) = (self.pid, self.common.breaking.load(Ordering::Acquire));
+        let replays = self.replays();
         let Some(away) = self.away_mut() else {
             return false;
         };
         if moving {
             away.signals.hold(to, info);
-        } else if away.must_wait() {
+        } else if replays || away.must_wait() {
             away.signals.hold_behind(to, info);
             return true;
         } else {
             away.pass_on(pid, to, info);
+            self.signal_sent(info);
         }
         false
     }
@@ -43,7 +45,10 @@ impl Process {
     /// The move is over: signals that came meanwhile are sent to where the body is now.
     pub fn end_breaking(&mut self) {
         self.common.breaking.store(false, Ordering::Release);
-        self.pass_on_held(usize::MAX);
+        // A signal came when the calls of the record were made: it comes behind them again.
+        if !self.replays() {
+            self.pass_on_held(usize::MAX);
+        }
     }
 
     /// Sends the first `most` of the signals that are held.
@@ -52,15 +57,27 @@ impl Process {
         let Some(away) = self.away_mut() else {
             return;
         };
-        for (tid, info) in away.signals.take_held(most) {
-            away.pass_on(pid, tid, &info);
+        let held = away.signals.take_held(most);
+        for (tid, info) in &held {
+            away.pass_on(pid, *tid, info);
+        }
+        if let Some((_, info)) = held.first() {
+            self.signal_sent(info);
+        }
+    }
+
+    /// No call marks when it comes to the program.
+    fn signal_sent(&self, info: &SigInfo) {
+        if let Some(safe) = &self.safe {
+            let what = || format!("signal {} came to it", i32::from(info[0]));
+            safe.record.leave_gap(what);
         }
     }
 
     /// Sends up to `most` signals that waited for the host, if it has caught up.
     pub fn pass_on_backlog(&mut self, most: usize) {
         let moving = self.common.breaking.load(Ordering::Acquire);
-        if !moving && self.away().is_some_and(Away::takes_backlog) {
+        if !moving && !self.replays() && self.away().is_some_and(Away::takes_backlog) {
             self.pass_on_held(most);
         }
     }

@@ -15,7 +15,7 @@ const PID: Pid = i32::MAX - 1;
 const TID: Tid = PID;
 
 fn process() -> Process {
-    Process::new(&Arc::default(), PID, false)
+    Process::new(&Arc::default(), PID, false, None)
 }
 
 fn host(name: &str) -> Arc<HostLink> {

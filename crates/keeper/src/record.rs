@@ -1,0 +1,341 @@
+//! What home did for a body since its last checkpoint: each call with its result, thread by thread.
+//!
+//! ```text
+//! checkpoint ──► A: open 3 · read 100 · write 100        B: stat 0 · read 5
+//!                          ▲ next of A                          ▲ next of B
+//! ```
+//! A body that is built again from the checkpoint makes the same calls again. Each is compared with the record: it gets the
+//! recorded result and is not made a second time. Behind the last recorded call of its thread a call is made as ever, and
+//! recorded in its turn. A call that is another than the recorded one shows that the program went another way than before;
+//! nothing is guessed then.
+//!
+//! The record cannot hold everything: a signal comes to a program at a moment that no call marks. Such an event is a
+//! *gap*: until the next checkpoint the body cannot be built again.
+//!
+//! From: `keeper/src/deputy/wait_loop.rs` notes results, `keeper/src/calls/dispatch.rs` asks for them.
+//! Next: `keeper/src/safe/mod.rs`.
+
+use crate::sync::lock;
+use armento_abi::Packed;
+use armento_model::Tid;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Instant;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Bytes of results that are kept for one process. Behind half of them a checkpoint is due.
+pub const BYTES_MAX: usize = 64 << 20;
+/// What one entry takes beside its results.
+const ENTRY: usize = 64;
+
+/// A call as its thread makes it: what it is, and every byte that it passes. 128 bits of XXH3, which does not stand against
+/// an adversary: the body that could seek a collision would cheat itself only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallId(u128);
+
+impl CallId {
+    pub fn of(c: &Packed) -> CallId {
+        let mut h = Xxh3::new();
+        h.update(&c.nr.to_le_bytes());
+        h.update(&[c.arg_ptrs]);
+        c.args.iter().for_each(|a| h.update(&a.to_le_bytes()));
+        c.relocs.iter().for_each(|r| h.update(&r.to_le_bytes()));
+        for o in &c.outs {
+            h.update(format!("{o:?}").as_bytes());
+        }
+        h.update(&c.data);
+        CallId(h.digest128())
+    }
+
+    /// Of a file mapping: it is no call to a deputy as the others are.
+    pub fn of_mapping(args: &[u64; 6]) -> CallId {
+        CallId::of(&Packed {
+            nr: libc::SYS_mmap as u16,
+            args: *args,
+            ..Packed::default()
+        })
+    }
+}
+
+/// What a call returned, and the bytes that it wrote into the program's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub ret: i64,
+    pub outs: Vec<u8>,
+}
+
+struct Entry {
+    call: CallId,
+    nr: u16,
+    answer: Answer,
+}
+
+/// What becomes of a call that comes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is made.
+    Live,
+    /// It was made before, and returned this.
+    Recorded(Answer),
+    /// It is another than the one before: the recorded call's number.
+    Other(u16),
+}
+
+#[derive(Default)]
+pub struct Record {
+    st: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Since when there is a checkpoint that it begins with.
+    since: Option<Instant>,
+    threads: HashMap<Tid, Thread>,
+    calls: u64,
+    bytes: usize,
+    /// What it does not hold.
+    gap: Option<String>,
+}
+
+#[derive(Default)]
+struct Thread {
+    entries: Vec<Entry>,
+    /// The next one that is compared; behind the last: calls are made.
+    next: usize,
+}
+
+/// How much a record holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    pub calls: u64,
+    pub bytes: usize,
+}
+
+impl Record {
+    /// A checkpoint is complete: everything before it is forgotten.
+    pub fn begin(&self) {
+        *lock(&self.st) = State {
+            since: Some(Instant::now()),
+            ..State::default()
+        };
+    }
+
+    /// There is no checkpoint any more that it could begin with.
+    pub fn end(&self) {
+        *lock(&self.st) = State::default();
+    }
+
+    /// A call of a thread was made.
+    pub fn note(&self, tid: Tid, call: CallId, nr: u16, ret: i64, outs: &[u8]) {
+        let mut st = lock(&self.st);
+        if st.since.is_none() || st.gap.is_some() {
+            return;
+        }
+        st.calls += 1;
+        st.bytes += ENTRY + outs.len();
+        if st.bytes > BYTES_MAX {
+            let most = BYTES_MAX >> 20;
+            st.leave_gap(format!("its calls returned more than {most} MiB"));
+            return;
+        }
+        let thread = st.threads.entry(tid).or_default();
+        let outs = outs.to_vec();
+        let answer = Answer { ret, outs };
+        thread.entries.push(Entry { call, nr, answer });
+        thread.next = thread.entries.len();
+    }
+
+    /// Something happened to the body that no call marks.
+    pub fn leave_gap(&self, what: impl FnOnce() -> String) {
+        let mut st = lock(&self.st);
+        if st.since.is_some() && st.gap.is_none() {
+            st.leave_gap(what());
+        }
+    }
+
+    /// Whether a body can be built again from the checkpoint before it; else why not.
+    pub fn intact(&self) -> Result<(), String> {
+        let st = lock(&self.st);
+        match (&st.gap, st.since) {
+            (Some(gap), _) => Err(gap.clone()),
+            (None, None) => Err("it has no checkpoint yet".into()),
+            (None, Some(_)) => Ok(()),
+        }
+    }
+
+    /// When the checkpoint was made that it begins with.
+    pub fn since(&self) -> Option<Instant> {
+        lock(&self.st).since
+    }
+
+    pub fn size(&self) -> Size {
+        let st = lock(&self.st);
+        Size {
+            calls: st.calls,
+            bytes: st.bytes,
+        }
+    }
+
+    /// The body is built again: its calls are compared from the first on.
+    pub fn rewind(&self) {
+        let mut st = lock(&self.st);
+        st.threads.values_mut().for_each(|t| t.next = 0);
+    }
+
+    /// A call comes.
+    pub fn next(&self, tid: Tid, call: CallId) -> Next {
+        let mut st = lock(&self.st);
+        let Some(thread) = st.threads.get_mut(&tid) else {
+            return Next::Live;
+        };
+        let Some(entry) = thread.entries.get(thread.next) else {
+            return Next::Live;
+        };
+        if entry.call != call {
+            return Next::Other(entry.nr);
+        }
+        thread.next += 1;
+        Next::Recorded(entry.answer.clone())
+    }
+
+    /// The recorded call that the thread has not made again yet.
+    pub fn expects(&self, tid: Tid) -> Option<u16> {
+        let st = lock(&self.st);
+        let thread = st.threads.get(&tid)?;
+        thread.entries.get(thread.next).map(|e| e.nr)
+    }
+
+    /// Whether some thread has not made all its recorded calls again.
+    pub fn replays(&self) -> bool {
+        let st = lock(&self.st);
+        st.threads.values().any(|t| t.next < t.entries.len())
+    }
+}
+
+impl State {
+    /// What it holds is of no use any more.
+    fn leave_gap(&mut self, what: String) {
+        self.gap = Some(what);
+        self.threads.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(nr: u16) -> CallId {
+        CallId::of(&Packed {
+            nr,
+            ..Packed::default()
+        })
+    }
+
+    fn recorded(ret: i64) -> Next {
+        Next::Recorded(Answer { ret, outs: vec![] })
+    }
+
+    fn with_calls() -> Record {
+        let r = Record::default();
+        r.begin();
+        r.note(1, id(0), 0, 10, &[]);
+        r.note(2, id(5), 5, 20, &[]);
+        r.note(1, id(1), 1, 11, &[]);
+        r
+    }
+
+    #[test]
+    fn every_byte_of_a_call_counts() {
+        let call = Packed {
+            nr: 1,
+            args: [3, 0, 5, 0, 0, 0],
+            data: b"hello".to_vec(),
+            arg_ptrs: 2,
+            ..Packed::default()
+        };
+        let same = CallId::of(&call);
+        assert_eq!(same, CallId::of(&call.clone()));
+        let other = |change: fn(&mut Packed)| {
+            let mut c = call.clone();
+            change(&mut c);
+            CallId::of(&c)
+        };
+        let changes: [fn(&mut Packed); 5] = [
+            |c| c.nr = 2,
+            |c| c.args[0] = 4,
+            |c| c.data[4] = b'0',
+            |c| c.arg_ptrs = 0,
+            |c| c.relocs.push(0),
+        ];
+        for change in changes {
+            assert_ne!(same, other(change));
+        }
+        let mapping = CallId::of_mapping(&call.args);
+        assert_ne!(mapping, CallId::of_mapping(&[0; 6]));
+    }
+
+    #[test]
+    fn calls_are_matched_thread_by_thread_and_then_made() {
+        let r = with_calls();
+        assert_eq!(r.next(1, id(7)), Next::Live);
+        r.rewind();
+        assert!(r.replays());
+        assert_eq!(r.next(2, id(5)), recorded(20));
+        assert_eq!(r.next(2, id(5)), Next::Live);
+        assert_eq!(r.next(1, id(0)), recorded(10));
+        assert_eq!(r.expects(1), Some(1));
+        assert_eq!(r.next(1, id(1)), recorded(11));
+        assert_eq!((r.expects(1), r.replays()), (None, false));
+        // Of a thread that did not exist then.
+        assert_eq!(r.next(3, id(0)), Next::Live);
+    }
+
+    #[test]
+    fn another_call_than_before_is_detected() {
+        let r = with_calls();
+        r.rewind();
+        assert_eq!(r.next(1, id(1)), Next::Other(0));
+        assert_eq!(r.next(1, id(0)), recorded(10));
+    }
+
+    #[test]
+    fn a_second_loss_compares_everything_since_the_checkpoint() {
+        let r = with_calls();
+        r.rewind();
+        assert_eq!(r.next(1, id(0)), recorded(10));
+        assert_eq!(r.next(1, id(1)), recorded(11));
+        r.note(1, id(2), 2, 12, b"x");
+        r.rewind();
+        let rets: Vec<_> = [0, 1, 2].map(|nr| r.next(1, id(nr))).into();
+        assert_eq!(rets[..2], [recorded(10), recorded(11)]);
+        let outs = b"x".to_vec();
+        assert_eq!(rets[2], Next::Recorded(Answer { ret: 12, outs }));
+    }
+
+    #[test]
+    fn a_gap_lasts_until_the_next_checkpoint() {
+        let r = Record::default();
+        r.leave_gap(|| "nothing to leave a gap in".into());
+        assert!(r.intact().expect_err("none yet").contains("no checkpoint"));
+        r.begin();
+        assert_eq!(r.intact(), Ok(()));
+        r.leave_gap(|| "a signal".into());
+        r.leave_gap(|| "another".into());
+        assert_eq!(r.intact(), Err("a signal".into()));
+        r.note(1, id(0), 0, 0, &[]);
+        assert_eq!(r.size().calls, 0);
+        r.begin();
+        assert_eq!(r.intact(), Ok(()));
+        r.end();
+        assert!(r.intact().is_err());
+    }
+
+    #[test]
+    fn a_record_is_bounded() {
+        let r = Record::default();
+        r.begin();
+        let much = vec![0; BYTES_MAX / 4];
+        (0..4).for_each(|_| r.note(1, id(0), 0, 0, &much));
+        assert!(r.intact().expect_err("too much").contains("64 MiB"));
+    }
+}

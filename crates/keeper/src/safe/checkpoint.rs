@@ -1,0 +1,170 @@
+//! A checkpoint of a body that runs on.
+//!
+//! From: `keeper/src/events/dispatch.rs`, several times a second. Next: `migrate/src/stored.rs`, facing
+//! `host/src/moves/depart.rs`.
+//!
+//! It is a move up to the flip, which never comes: home keeps what has come, and tells the host that the move is
+//! cancelled. From the freeze to that the program stands still.
+
+use crate::deputy::HostLink;
+use crate::hosts::open_connection;
+use crate::state::{Keep, Kept, MoveEvent, Place, Process, Tree};
+use armento_migrate::pages::{Bound, PageStore};
+use armento_migrate::stored::Taking;
+use armento_migrate::target;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{HomePid, MoveId, Pid};
+use armento_tracee::spawn;
+use armento_wire::talk::{Purpose, ToHost, Whither};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Most of this node's memory that the checkpoints of one process may take: a part of what is available when the first is
+/// made.
+const PART_OF_MEMORY: u64 = 2;
+
+/// Begins the checkpoints that are due.
+pub fn watch_checkpoints(t: &mut Tree) {
+    for p in t.procs.values_mut() {
+        let Some(link) = p.link().cloned() else {
+            continue;
+        };
+        let here = link.node == t.keep.settings.node;
+        let moving = p.common.breaking.load(Ordering::Acquire);
+        let Some(safe) = p.safe.as_mut().filter(|s| s.is_due()) else {
+            continue;
+        };
+        if here || moving || link.lost().is_some() {
+            continue;
+        }
+        safe.begin();
+        let (keep, pid) = (t.keep.clone(), p.pid);
+        spawn::soon("checkpoint", move || make(&keep, pid));
+    }
+}
+
+fn make(keep: &Arc<Keep>, pid: Pid) {
+    let made = match keep.move_locks.take(pid) {
+        Ok(_turn) => try_make(keep, pid),
+        Err(e) => Err(e),
+    };
+    keep.tracer.run(move |t| {
+        if let Some(safe) = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut()) {
+            if let Err(e) = made {
+                eprintln!("process {pid}: no checkpoint: {e}");
+                safe.failed(format!("{}: {}", e.stay().code(), e.detail()));
+            }
+            safe.end();
+        }
+    });
+}
+
+fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {
+    let look = move |t: &mut Tree| {
+        let p = t.procs.get(&pid)?;
+        Some((p.place(), p.safe.as_ref()?.pages()))
+    };
+    let (place, pages) = keep.tracer.run(look).flatten().ok_or(MigrateError::Ended)?;
+    let Place::Away(link) = place else {
+        return Err(MigrateError::Ended);
+    };
+    let pages = match pages {
+        Some(pages) => pages,
+        None => Arc::new(Mutex::new(PageStore::in_memory(bound())?)),
+    };
+    let (tx, news) = mpsc::channel();
+    let mv = keep.moves.begin(tx, &[&link]);
+    let done = take(keep, pid, (&link, mv), &pages);
+    keep.moves.end(mv);
+    go_on(keep, pid, &link, mv);
+    done.map_err(|e| reason_of_source(e, &news))
+}
+
+fn bound() -> Bound {
+    Bound {
+        bytes: armento_sense::available_kib() * 1024 / PART_OF_MEMORY,
+    }
+}
+
+/// Everything that comes is kept, and the record begins anew, before the body goes on.
+fn take(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    (link, mv): (&Arc<HostLink>, MoveId),
+    pages: &Arc<Mutex<PageStore>>,
+) -> Result<()> {
+    link.ensure_connected()?;
+    link.send(&ToHost::Send {
+        mv,
+        pid: HomePid::of_home(pid),
+        to: Whither::Checkpoint,
+    });
+    let (mut r, mut w) = open_connection(keep, &link.way(), Purpose::Fetch(mv))?;
+    let closer = r.closer().ok();
+    keep.tracer.run(move |t| {
+        if let Some(safe) = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut()) {
+            safe.comes_over(closer);
+        }
+    });
+    let mut taking = Taking::new(pages);
+    let came = target::receive(&mut r, &mut w, &mut taking);
+    let (l, pages) = (link.clone(), pages.clone());
+    keep.tracer
+        .run(move |t| match came {
+            Ok(_) => commit(t, pid, &l, taking, pages),
+            Err(e) => {
+                taking.discard();
+                Err(e)
+            }
+        })
+        .unwrap_or(Err(MigrateError::Ended))
+}
+
+/// In the tracer thread, where a host is lost: one that is has taken the body with it, and the checkpoint before holds.
+fn commit(
+    t: &mut Tree,
+    pid: Pid,
+    link: &Arc<HostLink>,
+    taking: Taking,
+    pages: Arc<Mutex<PageStore>>,
+) -> Result<()> {
+    let there = t.procs.get_mut(&pid).filter(|p| p.is_at(link));
+    let safe = there.and_then(|p| p.safe.as_mut());
+    let Some(safe) = safe.filter(|s| !s.is_recovering()) else {
+        taking.discard();
+        return Err(MigrateError::Ended);
+    };
+    let (image, frozen) = taking.commit()?;
+    let image = Arc::new(image);
+    safe.made(Kept { image, pages }, frozen.elapsed());
+    Ok(())
+}
+
+/// The body goes on where it is.
+fn go_on(keep: &Keep, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
+    keep.tracer.run(move |t| {
+        let recovering = |p: &Process| p.safe.as_ref().is_some_and(|s| s.is_recovering());
+        if t.procs.get(&pid).is_some_and(|p| !recovering(p)) {
+            t.release_held(pid);
+        }
+    });
+    link.send(&ToHost::Abort {
+        mv,
+        pid: HomePid::of_home(pid),
+    });
+}
+
+/// How long the source's own reason for a failure may take behind the end of its connection.
+const REASON_MAX: Duration = Duration::from_millis(300);
+
+fn reason_of_source(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
+    let until = Instant::now() + REASON_MAX;
+    while let Ok(n) = news.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        if let MoveEvent::Failed { stay, detail } = n {
+            return MigrateError::Stays(stay, detail);
+        }
+    }
+    e
+}

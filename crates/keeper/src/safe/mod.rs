@@ -1,0 +1,13 @@
+//! Processes that go on when the node of their body is lost (`armento run --safe`).
+//!
+//! Home keeps a checkpoint of the body (`checkpoint.rs`), and a record of each call that it made for it since
+//! (`keeper/src/record.rs`). When the node is lost, the body is built from the checkpoint on another node, or on this one
+//! (`recover.rs`), runs again, and its calls are compared with the record (`keeper/src/calls/replay.rs`). It never decides
+//! that a node is lost (`keeper/src/hosts/lost.rs` does), and never guesses: a body that does anything else than before
+//! ends, with the reason.
+
+mod checkpoint;
+mod recover;
+
+pub(crate) use checkpoint::watch_checkpoints;
+pub(crate) use recover::{recover, watch_recovered};

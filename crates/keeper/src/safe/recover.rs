@@ -1,0 +1,241 @@
+//! The node of a body is lost: the body is built again from its checkpoint.
+//!
+//! From: `keeper/src/hosts/lost.rs`, through `keeper/src/moves/run.rs`. Next: `host/src/moves/arrive.rs`; then
+//! `keeper/src/calls/replay.rs`, for each call that it makes again.
+//!
+//! It is a move whose source is what was kept. The deputies are where the body left them, behind all calls of the record:
+//! what they did is not done again. On this node, too, the body runs under a host, where its calls can be compared; when
+//! all were, it comes home.
+
+use crate::calls::serve_host;
+use crate::deputy::{Connection, HostLink};
+use crate::hosts::{connect_host, end_lost, open_connection};
+use crate::signals::{break_calls, can_break_calls};
+use crate::state::{
+    Keep, Kept, MoveEvent, Process, READY_MAX, Task, Tree, Why, await_ready, tell_user,
+};
+use crate::sync::lock;
+use armento_client::api::{Answer, Ask, Dest, Report};
+use armento_migrate::image::Head;
+use armento_migrate::source::Job;
+use armento_migrate::{MigrateError, Result};
+use armento_model::{HomePid, MoveId, NodeName, Pid, Stay};
+use armento_tracee::status;
+use armento_wire::talk::{Purpose, ToHost};
+use std::fs::File;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// How long a call at home that must not be broken is waited for.
+const DELICATE_MAX: Duration = Duration::from_secs(10);
+const DELICATE_LOOK: Duration = Duration::from_millis(20);
+/// How long the daemon may take to name a node that has room.
+const PLACE_MAX: Duration = Duration::from_secs(2);
+
+/// Builds the body of `pid`, which was lost with the host on `from`.
+pub fn recover(keep: &Arc<Keep>, pid: Pid, from: &NodeName) {
+    let begun = Instant::now();
+    let Ok(_turn) = keep.move_locks.take(pid) else {
+        return end_lost(keep, pid, from, "another move of it does not end");
+    };
+    let done = calls_broken(keep, pid)
+        .and_then(|()| kept(keep, pid))
+        .and_then(|kept| build_somewhere(keep, pid, from, &kept));
+    match done {
+        Ok(node) => {
+            let stopped = begun.elapsed();
+            let calls = keep.tracer.run(move |t| recovered(t, pid)).unwrap_or(0);
+            let (ms, name) = (stopped.as_millis(), status::comm(pid, pid));
+            tell_user(
+                pid,
+                &format!(
+                    "armento: process {pid} ({name}) goes on at {node}: {from}, where it ran, was lost\n"
+                ),
+            );
+            eprintln!("process {pid} goes on at {node} after {ms} ms, {calls} calls are compared");
+            keep.daemon.report(Report::Recovered {
+                pid,
+                from: from.clone(),
+                node,
+                stopped_us: stopped.as_micros() as u64,
+            });
+        }
+        Err(MigrateError::Ended) => {}
+        Err(e) => {
+            let why = match e.detail() {
+                detail if detail.is_empty() => e.stay().to_string(),
+                detail => format!("{}: {detail}", e.stay()),
+            };
+            end_lost(keep, pid, from, &why);
+        }
+    }
+}
+
+/// No call of the lost body is under way any more. Those that blocked were not made, and are made again by the new one.
+fn calls_broken(keep: &Keep, pid: Pid) -> Result<()> {
+    let until = Instant::now() + DELICATE_MAX;
+    loop {
+        let broken = keep.tracer.run(move |t| {
+            can_break_calls(t, pid)?;
+            break_calls(t, pid);
+            let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
+            Ok(p.deputies().all(|d| !d.in_call()))
+        });
+        match broken.unwrap_or(Err(MigrateError::Ended)) {
+            Ok(true) => return Ok(()),
+            Err(MigrateError::Ended) => return Err(MigrateError::Ended),
+            Err(e) if Instant::now() > until => return Err(e),
+            Ok(false) if Instant::now() > until => {
+                let why = "a call of it does not end".into();
+                return Err(MigrateError::Stays(Stay::Busy, why));
+            }
+            _ => std::thread::sleep(DELICATE_LOOK),
+        }
+    }
+}
+
+fn kept(keep: &Keep, pid: Pid) -> Result<Kept> {
+    let look = move |t: &mut Tree| t.procs.get(&pid)?.safe.as_ref()?.kept();
+    keep.tracer.run(look).flatten().ok_or(MigrateError::Ended)
+}
+
+/// Where there is room; else here.
+fn build_somewhere(keep: &Arc<Keep>, pid: Pid, from: &NodeName, kept: &Kept) -> Result<NodeName> {
+    let here = keep.settings.node.clone();
+    let there = choose(keep, pid).filter(|n| n != from && *n != here);
+    let mut failed = MigrateError::Ended;
+    for node in there.into_iter().chain([here]) {
+        match build(keep, pid, &node, kept) {
+            Ok(()) => return Ok(node),
+            Err(MigrateError::Ended) => return Err(MigrateError::Ended),
+            Err(e) => {
+                eprintln!("process {pid} cannot go on at {node}: {e}");
+                failed = e;
+            }
+        }
+    }
+    Err(failed)
+}
+
+/// The node that the daemon would begin such a program at.
+fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
+    let look = move |t: &mut Tree| {
+        let usage = &t.procs.get(&pid)?.usage;
+        Some((usage.program().unwrap_or_default().to_owned(), usage.ppid))
+    };
+    let (program, parent) = keep.tracer.run(look).flatten()?;
+    let ask = Ask::Place {
+        tree: keep.settings.tree,
+        pid,
+        command: status::command(pid),
+        portable: keep.is_portable(pid),
+        program,
+        parent,
+        waiting: 0,
+        ran: Vec::new(),
+    };
+    let answer = keep.daemon.ask(ask, PLACE_MAX);
+    keep.daemon.report(Report::Placed { pid });
+    match answer {
+        Ok(Answer::Placed { node }) => node,
+        _ => None,
+    }
+}
+
+fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result<()> {
+    let need_kib = lock(&kept.pages).bytes() >> 10;
+    let link = connect_host(keep, node, pid, need_kib, serve_host)?;
+    let (tx, news) = mpsc::channel();
+    let mv = keep.moves.begin(tx, &[&link]);
+    // The connection is kept until the other node has read all of it.
+    let built =
+        open_connection(keep, &link.way(), Purpose::Bring(mv)).and_then(|mut connection| {
+            send(keep, &mut connection, kept).map_err(|e| reason(e, &news))?;
+            await_ready(&news, READY_MAX)
+        });
+    keep.moves.end(mv);
+    let l = link.clone();
+    let flipped = built.and_then(|_| {
+        let flip = move |t: &mut Tree| flip(t, pid, &l, mv);
+        keep.tracer.run(flip).unwrap_or(Err(MigrateError::Ended))
+    });
+    if flipped.is_err() {
+        link.send(&ToHost::Abort {
+            mv,
+            pid: HomePid::of_home(pid),
+        });
+    }
+    flipped
+}
+
+/// A target that fails gives the reason on the stream of calls.
+fn reason(e: MigrateError, news: &mpsc::Receiver<MoveEvent>) -> MigrateError {
+    const REASON_MAX: Duration = Duration::from_millis(300);
+    match news.recv_timeout(REASON_MAX) {
+        Ok(MoveEvent::Failed { stay, detail }) => MigrateError::Declined(stay, detail),
+        _ => e,
+    }
+}
+
+/// Sends everything that was kept.
+fn send(keep: &Keep, (r, w): &mut Connection, kept: &Kept) -> Result<()> {
+    let mut job = Job::new(0, r, w);
+    let image = &kept.image;
+    let head = Head {
+        tids: image.state.threads.iter().map(|t| t.tid).collect(),
+        areas: image.layout.areas.clone(),
+        mm: image.state.mm.clone(),
+        ..image.head.clone()
+    };
+    let mut opened = |key: &_| -> Option<File> {
+        let file = lock(&keep.files).get(key).cloned();
+        file.and_then(|f| f.try_clone().ok())
+    };
+    job.offer(&head, &mut opened)?;
+    job.stored(&image.layout, &lock(&kept.pages))?;
+    let mut state = image.state.clone();
+    if !job.needs_vdso() {
+        state.vdso.clear();
+    }
+    job.state(state)
+}
+
+/// The flip: the body runs there. Its calls are compared from the first on; signals that came meanwhile wait until all
+/// were.
+fn flip(t: &mut Tree, pid: Pid, to: &Arc<HostLink>, mv: MoveId) -> Result<()> {
+    to.ensure_connected()?;
+    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+    let record = p.common.record.clone().ok_or(MigrateError::Ended)?;
+    record.rewind();
+    p.go_to(to).ok_or(MigrateError::Ended)?;
+    p.safe.as_mut().ok_or(MigrateError::Ended)?.recovered();
+    t.release_held(pid);
+    to.send(&ToHost::Thaw {
+        mv,
+        pid: HomePid::of_home(pid),
+    });
+    Ok(())
+}
+
+/// How many of its calls are compared.
+fn recovered(t: &mut Tree, pid: Pid) -> u64 {
+    let p = t.procs.get(&pid);
+    let record = p.and_then(|p| p.common.record.as_ref());
+    record.map_or(0, |r| r.size().calls)
+}
+
+/// A body that was built on this node comes home when its calls were compared.
+pub fn watch_recovered(t: &mut Tree) {
+    let keep = t.keep.clone();
+    let here = |p: &&Process| p.link().is_some_and(|l| l.node == keep.settings.node);
+    for p in t.procs.values().filter(here) {
+        let replays = p.common.record.as_ref().is_some_and(|r| r.replays());
+        if !replays && !keep.move_queue.is_called_home(p.pid) {
+            keep.move_queue.push(Task {
+                pid: p.pid,
+                to: Dest::Home,
+                why: Why::Recovered,
+            });
+        }
+    }
+}
