@@ -385,6 +385,7 @@ fn image() -> Vec<Seed> {
         }),
     };
     let head = Head {
+        since: None,
         engine: ENGINE_VERSION,
         pid: HomePid::of_home(812),
         tids: vec![HomeTid::of_home(812), HomeTid::of_home(813)],

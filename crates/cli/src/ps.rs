@@ -134,7 +134,8 @@ fn fields(p: &ProcInfo) -> Value {
 
 /// Each process with what is drawn before its command.
 fn render(procs: &[(String, ProcInfo)]) -> String {
-    let heads = [
+    let safe = procs.iter().any(|(_, p)| p.safe.is_some());
+    let mut heads = vec![
         ("PID", true),
         ("HOME", false),
         ("WHERE", false),
@@ -148,7 +149,29 @@ fn render(procs: &[(String, ProcInfo)]) -> String {
         ("STAY", false),
         ("COMMAND", false),
     ];
-    table(&heads, &procs.iter().map(row).collect::<Vec<_>>())
+    let mut rows: Vec<_> = procs.iter().map(row).collect();
+    if safe {
+        // Before the command, which is as long as it likes.
+        let at = heads.len() - 1;
+        heads.insert(at, ("SAFE", false));
+        for (row, (_, p)) in rows.iter_mut().zip(procs) {
+            row.insert(at, safe_word(p));
+        }
+    }
+    table(&heads, &rows)
+}
+
+/// Age of its checkpoint, or that it could not go on if its node were lost now.
+fn safe_word(p: &ProcInfo) -> String {
+    let Some(safe) = &p.safe else {
+        return String::new();
+    };
+    match (&safe.unsafe_now, safe.age_ms) {
+        _ if safe.replays => "replays".into(),
+        (Some(_), _) => "no".into(),
+        (None, Some(ms)) => format!("{} s", ms / 1000),
+        (None, None) => "home".into(),
+    }
 }
 
 fn row((before, p): &(String, ProcInfo)) -> Vec<String> {

@@ -6,7 +6,7 @@ use crate::nodes;
 use crate::out::Failure;
 use armento_client::api::{Answer, Ask};
 use armento_client::{AskError, Session};
-use armento_keeper::{Begin, Birth, BirthError, Portable, Storm};
+use armento_keeper::{Begin, Birth, BirthError, Portable, Safety, Storm};
 use armento_model::{Hint, NodeName};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -51,10 +51,11 @@ pub struct Args {
     /// The program works with files and sockets of its home: it stays there as long as memory lasts
     #[arg(long, conflicts_with_all = ["on", "stay", "spread", "storm", "storm_call"])]
     io: bool,
-    /// Go on when the node where the program runs is lost: its home keeps a checkpoint of it, made anew every SECONDS
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "30",
-          value_parser = clap::value_parser!(u64).range(1..=86_400), conflicts_with_all = ["stay", "storm", "storm_call"])]
-    safe: Option<u64>,
+    /// Go on when the node where the program runs is lost: its home keeps a checkpoint of it, made anew every SECONDS, or, with
+    /// exact, before anything leaves the program
+    #[arg(long, value_name = "SECONDS|exact", num_args = 0..=1, require_equals = true, default_missing_value = "30",
+          value_parser = safety, conflicts_with_all = ["stay", "storm", "storm_call"])]
+    safe: Option<Safety>,
     /// Make each call on files at home before it is answered: no write is posted, nothing read ahead or known at the node
     #[arg(long)]
     forward_files: bool,
@@ -64,6 +65,10 @@ pub struct Args {
     /// Move every process of the tree at every call that is forwarded, and inside every one that blocks
     #[arg(long, conflicts_with = "storm")]
     storm_call: bool,
+    /// A test of --safe: lose the body of each process of the tree every MS milliseconds, when it can go on
+    #[arg(long, value_name = "MS", requires = "safe", conflicts_with_all = ["storm", "storm_call", "on"],
+          value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    storm_loss: Option<u64>,
     /// Repeat the storm with this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -83,6 +88,22 @@ enum BeginAt {
     Anywhere,
 }
 
+/// Seconds between two checkpoints: at most a day.
+const SAFE_MAX: u64 = 86_400;
+const SAFE_EXACT: Duration = Duration::from_secs(30);
+
+fn safety(word: &str) -> Result<Safety, String> {
+    if word == "exact" {
+        let (every, exact) = (SAFE_EXACT, true);
+        return Ok(Safety { every, exact });
+    }
+    let seconds = word.parse().ok().filter(|s| (1..=SAFE_MAX).contains(s));
+    let every = seconds.map(Duration::from_secs);
+    let every = every.ok_or(format!("not `exact`, nor seconds from 1 to {SAFE_MAX}"))?;
+    let exact = false;
+    Ok(Safety { every, exact })
+}
+
 fn begin(asked: Option<BeginAt>) -> Begin {
     match asked {
         Some(BeginAt::Here) => Begin::Here,
@@ -95,12 +116,12 @@ fn begin(asked: Option<BeginAt>) -> Begin {
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let storm = match args.storm {
         _ if args.storm_call => Some(Storm::Call),
-        ms => ms.map(Storm::Every),
+        ms => ms.map(Storm::Every).or(args.storm_loss.map(Storm::Loss)),
     };
     if args.seed.is_some() && storm.is_none() {
         return Err(Failure {
             message: "--seed repeats a storm, and there is none".into(),
-            hint: "add --storm MS or --storm-call".into(),
+            hint: "add --storm MS, --storm-call or --storm-loss MS".into(),
         }
         .into());
     }
@@ -118,7 +139,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         },
         storm,
         seed: args.seed,
-        safe: args.safe.map(Duration::from_secs),
+        safe: args.safe,
         forward_files: args.forward_files,
     };
     // Only a daemon has the nodes; without one the next step reports that.

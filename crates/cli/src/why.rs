@@ -31,6 +31,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         detail,
         partner,
         away,
+        safe,
     } = answer
     else {
         return Err(unexpected_answer());
@@ -41,7 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
             "pid": pid, "place": place, "stay": stay,
             "explanation": explanation, "remedy": remedy,
             "detail": (!detail.is_empty()).then_some(&detail), "partner": partner,
-            "away": away, "setting": setting,
+            "away": away, "setting": setting, "safe": safe,
         });
         say_json("armento.why/1", fields);
         return Ok(0);
@@ -49,7 +50,8 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     let cost = files(away.as_ref(), place.as_ref());
     let place = place.map_or_else(|| "an unknown node".into(), |n| n.to_string());
     let code = stay.map_or_else(String::new, |s| format!(" [{}]", s.code()));
-    let more = more(&detail, partner) + &cost;
+    let safe = safe.map_or_else(String::new, |s| format!("safe: {}\n", clean(&s.words())));
+    let more = more(&detail, partner) + &cost + &safe;
     let setting = setting.map_or_else(String::new, |s| format!("hint: {s}\n"));
     say(&format!(
         "{pid} is on {place}{code}: {explanation}\n{more}remedy: {remedy}\n{setting}"

@@ -23,6 +23,7 @@ mod reasons;
 mod restarts;
 mod rootless;
 mod routes;
+mod safe;
 mod spread;
 mod switches;
 mod trust;

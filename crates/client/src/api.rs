@@ -418,6 +418,9 @@ pub enum Answer {
         /// What being away costs it, where that is known.
         #[serde(default)]
         away: Option<AwayPrice>,
+        /// What is kept of it in case its node is lost.
+        #[serde(default)]
+        safe: Option<SafeInfo>,
     },
     Moved {
         pid: Pid,

@@ -1,6 +1,8 @@
 //! Processes as keepers, hosts and the commands see them, and where they may go.
 
-use armento_model::{FileCounts, FileRates, HomePid, MessageCounts, NodeName, Pid, Stay, TreeId};
+use armento_model::{
+    FileCounts, FileRates, HomePid, MessageCounts, NodeName, Pid, Stay, TreeId, size,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +99,32 @@ pub struct SafeInfo {
     pub replays: bool,
     /// Why it could not go on if its node were lost now; `None`: it could, or it runs at home.
     pub unsafe_now: Option<String>,
+}
+
+impl SafeInfo {
+    /// In a sentence.
+    pub fn words(&self) -> String {
+        let kept = match self.age_ms {
+            Some(ms) => format!(
+                "its checkpoint is {:.1} s old and takes {} of its home; the record since then has {} calls, {} of results; \
+                 it stood still for {:.1} ms",
+                ms as f64 / 1000.0,
+                size(self.kept_kib),
+                self.calls,
+                size(self.bytes.div_ceil(1024)),
+                self.pause_us as f64 / 1000.0
+            ),
+            None => "it has no checkpoint".into(),
+        };
+        match &self.unsafe_now {
+            _ if self.replays => {
+                "its node was lost: it makes its calls since the checkpoint again".into()
+            }
+            Some(why) => format!("it could not go on if its node were lost now: {why}; {kept}"),
+            None if self.age_ms.is_none() => "it runs at home".into(),
+            None => format!("it goes on if its node is lost: {kept}"),
+        }
+    }
 }
 
 /// One guest, from its host.

@@ -26,6 +26,8 @@ pub enum Mode {
     /// As `Away` and `Storm`, with `--forward-files`: hosts answer no call on files.
     AwayForward,
     StormForward,
+    /// `armento run --safe --storm-loss`.
+    Lost,
 }
 
 impl Mode {
@@ -39,6 +41,7 @@ impl Mode {
             Mode::Spread => "spread",
             Mode::AwayForward => "away-forward",
             Mode::StormForward => "storm-forward",
+            Mode::Lost => "lost",
         }
     }
 }

@@ -32,4 +32,5 @@ mod traced;
 
 pub use cpu_features::Portable;
 pub use launch::{Begin, Birth, BirthError, Storm, adopt, launcher, run, run_native};
+pub use state::Safety;
 pub use traced::command_gains;

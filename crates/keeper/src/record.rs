@@ -16,17 +16,20 @@
 //! Next: `keeper/src/safe/mod.rs`.
 
 use crate::sync::lock;
-use armento_abi::Packed;
+use armento_abi::{Packed, deadline, set_timeout};
 use armento_model::Tid;
+use armento_tracee::sys::SigInfo;
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Bytes of results that are kept for one process. Behind half of them a checkpoint is due.
 pub const BYTES_MAX: usize = 64 << 20;
 /// What one entry takes beside its results.
 const ENTRY: usize = 64;
+/// Signals that are kept to come again.
+const SIGNALS_MAX: usize = 1024;
 
 /// A call as its thread makes it: what it is, and every byte that it passes. 128 bits of XXH3, which does not stand against
 /// an adversary: the body that could seek a collision would cheat itself only.
@@ -34,7 +37,20 @@ const ENTRY: usize = 64;
 pub struct CallId(u128);
 
 impl CallId {
+    /// How long it may wait does not count: programs reckon that by clocks, and it changes nothing but when they wake up.
     pub fn of(c: &Packed) -> CallId {
+        if waits_until(c) || deadline(c).is_some() {
+            let mut c = c.clone();
+            match waits_until(&c) {
+                true => c.data.clear(),
+                false => set_timeout(&mut c, 0),
+            }
+            return CallId::of_bytes(&c);
+        }
+        CallId::of_bytes(c)
+    }
+
+    fn of_bytes(c: &Packed) -> CallId {
         let mut h = Xxh3::new();
         h.update(&c.nr.to_le_bytes());
         h.update(&[c.arg_ptrs]);
@@ -57,11 +73,21 @@ impl CallId {
     }
 }
 
+/// A sleep until a time of a clock: it passes nothing else.
+fn waits_until(c: &Packed) -> bool {
+    let until = libc::TIMER_ABSTIME as u64;
+    i64::from(c.nr) == libc::SYS_clock_nanosleep && c.args[1] & until != 0
+}
+
 /// What a call returned, and the bytes that it wrote into the program's memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub ret: i64,
     pub outs: Vec<u8>,
+    /// It was interrupted when it had done a part, `ret` bytes: the body makes it again for the rest.
+    pub part: bool,
+    /// How long it took.
+    pub took: Duration,
 }
 
 struct Entry {
@@ -84,6 +110,9 @@ pub enum Next {
 #[derive(Default)]
 pub struct Record {
     st: Mutex<State>,
+    /// `--safe=exact`: a call that changes anything is made only when a checkpoint covers it, and no other than such a call
+    /// was made since.
+    pub exact: bool,
 }
 
 #[derive(Default)]
@@ -95,6 +124,10 @@ struct State {
     bytes: usize,
     /// What it does not hold.
     gap: Option<String>,
+    /// Calls that the checkpoint covers: each thread of these stood before its call.
+    covered: HashMap<Tid, CallId>,
+    /// Signals that came since; see [`Record::note_signal`].
+    signals: Vec<(Option<Tid>, SigInfo)>,
 }
 
 #[derive(Default)]
@@ -112,12 +145,48 @@ pub struct Size {
 }
 
 impl Record {
-    /// A checkpoint is complete: everything before it is forgotten.
-    pub fn begin(&self) {
+    pub fn new(exact: bool) -> Record {
+        Record {
+            st: Mutex::default(),
+            exact,
+        }
+    }
+
+    /// A checkpoint is complete: everything before it is forgotten. `covered`: calls before which their threads stood.
+    pub fn begin(&self, covered: HashMap<Tid, CallId>) {
         *lock(&self.st) = State {
             since: Some(Instant::now()),
+            covered,
             ..State::default()
         };
+    }
+
+    /// Whether the checkpoint covers this call, which is made now.
+    pub fn covers(&self, tid: Tid, call: CallId) -> bool {
+        let mut st = lock(&self.st);
+        let covered = st.covered.get(&tid) == Some(&call);
+        if covered {
+            st.covered.remove(&tid);
+        }
+        covered
+    }
+
+    /// A signal came to the body. No call marks when; but where nothing was done since the checkpoint it may as well come
+    /// after the body was built again.
+    pub fn note_signal(&self, to: Option<Tid>, info: &SigInfo) {
+        let mut st = lock(&self.st);
+        if st.since.is_none() || st.gap.is_some() {
+            return;
+        }
+        match self.exact && st.signals.len() < SIGNALS_MAX {
+            true => st.signals.push((to, *info)),
+            false => st.leave_gap(format!("signal {} came to it", i32::from(info[0]))),
+        }
+    }
+
+    /// Signals that are to come again.
+    pub fn signals(&self) -> Vec<(Option<Tid>, SigInfo)> {
+        lock(&self.st).signals.clone()
     }
 
     /// There is no checkpoint any more that it could begin with.
@@ -126,21 +195,19 @@ impl Record {
     }
 
     /// A call of a thread was made.
-    pub fn note(&self, tid: Tid, call: CallId, nr: u16, ret: i64, outs: &[u8]) {
+    pub fn note(&self, tid: Tid, call: CallId, nr: u16, answer: Answer) {
         let mut st = lock(&self.st);
         if st.since.is_none() || st.gap.is_some() {
             return;
         }
         st.calls += 1;
-        st.bytes += ENTRY + outs.len();
+        st.bytes += ENTRY + answer.outs.len();
         if st.bytes > BYTES_MAX {
             let most = BYTES_MAX >> 20;
             st.leave_gap(format!("its calls returned more than {most} MiB"));
             return;
         }
         let thread = st.threads.entry(tid).or_default();
-        let outs = outs.to_vec();
-        let answer = Answer { ret, outs };
         thread.entries.push(Entry { call, nr, answer });
         thread.next = thread.entries.len();
     }
@@ -192,7 +259,14 @@ impl Record {
             return Next::Live;
         };
         if entry.call != call {
-            return Next::Other(entry.nr);
+            let nr = entry.nr;
+            if self.exact {
+                // What the body had asked was seen by none but itself.
+                thread.entries.clear();
+                thread.next = 0;
+                return Next::Live;
+            }
+            return Next::Other(nr);
         }
         thread.next += 1;
         Next::Recorded(entry.answer.clone())
@@ -231,16 +305,24 @@ mod tests {
         })
     }
 
+    fn answer(ret: i64, outs: &[u8]) -> Answer {
+        Answer {
+            ret,
+            outs: outs.to_vec(),
+            ..Answer::default()
+        }
+    }
+
     fn recorded(ret: i64) -> Next {
-        Next::Recorded(Answer { ret, outs: vec![] })
+        Next::Recorded(answer(ret, b""))
     }
 
     fn with_calls() -> Record {
         let r = Record::default();
-        r.begin();
-        r.note(1, id(0), 0, 10, &[]);
-        r.note(2, id(5), 5, 20, &[]);
-        r.note(1, id(1), 1, 11, &[]);
+        r.begin(HashMap::new());
+        r.note(1, id(0), 0, answer(10, &[]));
+        r.note(2, id(5), 5, answer(20, &[]));
+        r.note(1, id(1), 1, answer(11, &[]));
         r
     }
 
@@ -270,6 +352,14 @@ mod tests {
         for change in changes {
             assert_ne!(same, other(change));
         }
+        let wait = |ms| {
+            CallId::of(&Packed {
+                nr: libc::SYS_poll as u16,
+                args: [0, 0, ms, 0, 0, 0],
+                ..Packed::default()
+            })
+        };
+        assert_eq!(wait(10), wait(20));
         let mapping = CallId::of_mapping(&call.args);
         assert_ne!(mapping, CallId::of_mapping(&[0; 6]));
     }
@@ -299,17 +389,32 @@ mod tests {
     }
 
     #[test]
+    fn where_every_effect_is_covered_another_way_is_taken_live() {
+        let r = Record::new(true);
+        r.begin([(1, id(1))].into());
+        r.note(1, id(4), 4, answer(0, &[]));
+        let mut info: SigInfo = [0; 128];
+        info[0] = 10;
+        r.note_signal(None, &info);
+        assert_eq!((r.intact(), r.signals().len()), (Ok(()), 1));
+        r.rewind();
+        assert_eq!(r.next(1, id(5)), Next::Live);
+        assert_eq!(r.next(1, id(4)), Next::Live);
+        assert!(!r.covers(1, id(2)) && !r.covers(2, id(1)));
+        assert!(r.covers(1, id(1)) && !r.covers(1, id(1)));
+    }
+
+    #[test]
     fn a_second_loss_compares_everything_since_the_checkpoint() {
         let r = with_calls();
         r.rewind();
         assert_eq!(r.next(1, id(0)), recorded(10));
         assert_eq!(r.next(1, id(1)), recorded(11));
-        r.note(1, id(2), 2, 12, b"x");
+        r.note(1, id(2), 2, answer(12, b"x"));
         r.rewind();
         let rets: Vec<_> = [0, 1, 2].map(|nr| r.next(1, id(nr))).into();
         assert_eq!(rets[..2], [recorded(10), recorded(11)]);
-        let outs = b"x".to_vec();
-        assert_eq!(rets[2], Next::Recorded(Answer { ret: 12, outs }));
+        assert_eq!(rets[2], Next::Recorded(answer(12, b"x")));
     }
 
     #[test]
@@ -317,14 +422,14 @@ mod tests {
         let r = Record::default();
         r.leave_gap(|| "nothing to leave a gap in".into());
         assert!(r.intact().expect_err("none yet").contains("no checkpoint"));
-        r.begin();
+        r.begin(HashMap::new());
         assert_eq!(r.intact(), Ok(()));
         r.leave_gap(|| "a signal".into());
         r.leave_gap(|| "another".into());
         assert_eq!(r.intact(), Err("a signal".into()));
-        r.note(1, id(0), 0, 0, &[]);
+        r.note(1, id(0), 0, answer(0, &[]));
         assert_eq!(r.size().calls, 0);
-        r.begin();
+        r.begin(HashMap::new());
         assert_eq!(r.intact(), Ok(()));
         r.end();
         assert!(r.intact().is_err());
@@ -333,9 +438,9 @@ mod tests {
     #[test]
     fn a_record_is_bounded() {
         let r = Record::default();
-        r.begin();
+        r.begin(HashMap::new());
         let much = vec![0; BYTES_MAX / 4];
-        (0..4).for_each(|_| r.note(1, id(0), 0, 0, &much));
+        (0..4).for_each(|_| r.note(1, id(0), 0, answer(0, &much)));
         assert!(r.intact().expect_err("too much").contains("64 MiB"));
     }
 }

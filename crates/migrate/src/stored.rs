@@ -9,7 +9,7 @@ use crate::image::{Accept, Area, Head, Kind, Layout, State};
 use crate::pages::{PageStore, Sink};
 use crate::target::Builder;
 use crate::{MigrateError, Result};
-use armento_model::Stay;
+use armento_model::{MoveId, Stay};
 use armento_tracee::PAGE;
 use armento_tracee::pages::{self, Run};
 use armento_wire::WireError;
@@ -42,19 +42,25 @@ fn lock(store: &Mutex<PageStore>) -> MutexGuard<'_, PageStore> {
 /// A checkpoint that is coming.
 pub struct Taking {
     store: Arc<Mutex<PageStore>>,
+    /// The move that brought what is kept.
+    before: Option<MoveId>,
     head: Option<Head>,
     layout: Option<Layout>,
+    /// Pages of the checkpoint before that are gone.
+    dropped: Vec<Run>,
     state: Option<State>,
     /// When the last layout came: the process stands still from shortly before.
     frozen: Option<Instant>,
 }
 
 impl Taking {
-    pub fn new(store: &Arc<Mutex<PageStore>>) -> Taking {
+    pub fn new(store: &Arc<Mutex<PageStore>>, before: Option<MoveId>) -> Taking {
         Taking {
             store: store.clone(),
+            before,
             head: None,
             layout: None,
+            dropped: Vec::new(),
             state: None,
             frozen: None,
         }
@@ -70,7 +76,10 @@ impl Taking {
             layout,
             state,
         };
-        lock(&self.store).commit(&image.there(), true);
+        let mut store = lock(&self.store);
+        store.drop_pages(&self.dropped);
+        store.commit(&image.there(), image.head.since.is_none());
+        drop(store);
         Ok((image, self.frozen.unwrap_or_else(Instant::now)))
     }
 
@@ -85,6 +94,10 @@ impl Builder for Taking {
 
     fn offered(&mut self, head: Head) -> Result<Accept> {
         travels_alone(&head.areas)?;
+        if head.since.is_some() && head.since != self.before {
+            let why = "it would be put upon another checkpoint than is kept".into();
+            return Err(MigrateError::Stays(Stay::TargetFailed, why));
+        }
         self.head = Some(head);
         Ok(Accept {
             // They are home's.
@@ -119,7 +132,7 @@ impl Builder for Taking {
     fn layout(&mut self, layout: Layout) -> Result<()> {
         self.frozen = Some(Instant::now());
         travels_alone(&layout.areas)?;
-        lock(&self.store).drop_pages(&layout.dropped);
+        self.dropped = layout.dropped;
         self.layout = Some(Layout {
             areas: layout.areas,
             dropped: Vec::new(),

@@ -361,6 +361,8 @@ impl Hold {
             if got.is_ok_and(|n| n == next.len()) && next == SYSCALL {
                 return Ok(Outside::AtCall);
             }
+            // A call of ours may have been made before: the thread stands behind that.
+            trace::set_regs(self.tid, &self.regs)?;
             trace::step(self.thread(), 0)?;
             self.until_trap(Some(self.regs.rip))?;
             self.regs = trace::regs(self.tid)?;

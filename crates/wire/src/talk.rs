@@ -557,8 +557,9 @@ pub enum ToHost {
 pub enum Whither {
     /// The keeper opens a `Fetch` connection to the source.
     Home,
-    /// The same, and the keeper keeps what comes as a checkpoint: the body goes on when home sends Abort.
-    Checkpoint,
+    /// The same, and the keeper keeps what comes as a checkpoint: the body goes on when home sends Abort. `after`: the move
+    /// that brought the checkpoint that is kept, upon which this one may be put.
+    Checkpoint { after: Option<MoveId> },
     /// Connect to another host; `expect` is the badge it must show, as JSON.
     Host { addr: String, expect: String },
 }

@@ -19,7 +19,7 @@ const MEET_MAX: Duration = Duration::from_secs(10);
 
 pub fn connect(host: &Arc<Host>, mv: MoveId, to: Whither) -> Result<Pair> {
     match to {
-        Whither::Home | Whither::Checkpoint => {
+        Whither::Home | Whither::Checkpoint { .. } => {
             let rx = host.meetings.wait_for(mv);
             rx.recv_timeout(MEET_MAX).map_err(|_| {
                 host.meetings.take(mv);

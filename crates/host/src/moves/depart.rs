@@ -11,6 +11,7 @@ use super::survey::{head, survey};
 use super::{freeze, postcopy, throttle};
 use crate::inject::ForeignVdso;
 use crate::state::{GuestTable, Host, PREVIOUS_MAX, Pair, Process, Shared};
+use crate::sync::lock;
 use armento_client::api::CpuSet;
 use armento_link::{Reader, Writer};
 use armento_migrate::failpoint::point;
@@ -51,7 +52,10 @@ fn failed(shared: &Shared, mv: MoveId, e: &MigrateError) {
 
 fn leave(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) -> Result<()> {
     let homeward = matches!(to, Whither::Home);
-    let goes_on = matches!(to, Whither::Checkpoint);
+    let checkpoint = match &to {
+        Whither::Checkpoint { after } => Some(*after),
+        Whither::Home | Whither::Host { .. } => None,
+    };
     let mut pair = connect(host, mv, to)?;
     let closer = pair.0.closer().ok();
     let outgoing = host.outgoing.begin(mv, pid, closer, PREVIOUS_MAX)?;
@@ -66,7 +70,7 @@ fn leave(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) -> Result<()> 
         pid,
         here: source.here,
         homeward,
-        goes_on,
+        checkpoint,
     };
     if let Err(e) = send(&m, source, &mut pair) {
         failed(host, mv, &e);
@@ -103,8 +107,8 @@ struct Move<'a> {
     /// Its pid on this node.
     here: Pid,
     homeward: bool,
-    /// It is a checkpoint: the body goes on here when it has been sent.
-    goes_on: bool,
+    /// It is a checkpoint, and the body goes on here when it has been sent; the one that home keeps.
+    checkpoint: Option<Option<MoveId>>,
 }
 
 /// A body that is to leave.
@@ -142,6 +146,9 @@ fn send(m: &Move, source: Source, pair: &mut Pair) -> Result<()> {
     let keeps = keeps.then(|| postcopy::PageSource::begin(m.host, m.pid, m.here));
     d.dirty(&last, &mut state)?;
     d.state(state)?;
+    if m.checkpoint.is_some() && d.tracked {
+        *lock(&d.proc.sent_before) = d.job.remember(m.mv);
+    }
     d.postcopy();
     drop(keeps);
     Ok(())
@@ -166,6 +173,8 @@ struct Departure<'a> {
     closer: Option<TcpStream>,
     /// The target has another vDSO.
     elsewhere: bool,
+    /// It is put upon an earlier checkpoint: the marks of that one hold.
+    goes_on: bool,
     /// Pre-copy succeeded: which pages were written since is known.
     tracked: bool,
 }
@@ -181,11 +190,19 @@ impl<'a> Departure<'a> {
         let vdso = source.vdso.as_ref().map(|f| f.home);
         let mut first = survey(here, vdso)?;
         noted.mark(&mut first.areas);
-        let head = head(of.pid, (here, source.needs), &first, source.tids)?;
+        let mut head = head(of.pid, (here, source.needs), &first, source.tids)?;
         let mut job = Job::new(here, r, w);
+        // Any other move, and one that fails, takes the marks.
+        let before = lock(&proc.sent_before).take();
+        let before = before.filter(|b| of.checkpoint == Some(Some(b.by)));
+        let goes_on = before.is_some();
+        if let Some(before) = before {
+            head.since = Some(before.by);
+            job.goes_on_from(before);
+        }
         job.vdso = source.vdso.map(|f| f.image);
         // A program is not throttled for the sake of its checkpoint: what it writes meanwhile is sent while it stands.
-        if !of.goes_on {
+        if of.checkpoint.is_none() {
             let (slowed, pid) = (of.host.clone(), of.pid);
             job.throttle = Some(Box::new(move || Box::new(throttle::on(&slowed, pid))));
         }
@@ -201,6 +218,7 @@ impl<'a> Departure<'a> {
             job,
             closer,
             elsewhere: false,
+            goes_on,
             tracked: false,
         })
     }
@@ -218,7 +236,7 @@ impl<'a> Departure<'a> {
     fn precopy(&mut self) -> Result<()> {
         let here = self.of.here;
         if let Some(u) = self.uffd.take() {
-            if self.proc.tracked.swap(true, Ordering::AcqRel) {
+            if self.proc.tracked.swap(true, Ordering::AcqRel) && !self.goes_on {
                 forget_marks(&u, &self.first);
             }
             let mut now = survey(here, self.vdso)?;

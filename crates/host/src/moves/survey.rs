@@ -26,6 +26,7 @@ pub fn head(
 ) -> Result<Head> {
     let st = status::read(here).map_err(|_| MigrateError::Ended)?;
     Ok(Head {
+        since: None,
         engine: ENGINE_VERSION,
         pid,
         tids,

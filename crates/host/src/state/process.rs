@@ -12,6 +12,7 @@ use super::stack_growth;
 use crate::sync::lock;
 use armento_abi::Mem;
 use armento_migrate::image::Cpu;
+use armento_migrate::source::SentBefore;
 use armento_model::{CpuTime, FileCounts, HomePid, HomeTid, Pid, Tid};
 use armento_tracee::notify::Notice;
 use armento_tracee::{cpu, sys};
@@ -64,6 +65,8 @@ pub struct Process {
     /// A move has tracked what it writes: its marks may be left.
     pub tracked: AtomicBool,
     pub pending_pages: PendingPages,
+    /// What its last checkpoint has sent; the next one sends what was written since.
+    pub sent_before: Mutex<Option<SentBefore>>,
 }
 
 #[derive(Default)]

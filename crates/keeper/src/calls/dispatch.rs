@@ -7,7 +7,7 @@
 
 use super::execute::issue;
 use super::exit::exit;
-use super::replay::{met_by_replay, replayed};
+use super::replay::{held_until_covered, met_by_replay, replayed};
 use super::{cmdline, fork_and_map, names, proc_access, readahead};
 use crate::deputy::{AGAIN, Admitted, HostLink, Message, Work};
 use crate::hosts::{CallsReader, body_died};
@@ -144,10 +144,15 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
             // In the tracer thread, where signals are seen: none can come between the look and the exec.
             keep.tracer.post(move |t| exec_body(t, &d, c));
         }
-        Some(d) => match proc_access::target(keep, &d, &c.packed) {
-            Some(target) => proc_access::hold(keep, target, d, c),
-            None => issue(keep, d, c),
-        },
+        Some(d) => {
+            let Some(c) = held_until_covered(keep, &d, c) else {
+                return;
+            };
+            match proc_access::target(keep, &d, &c.packed) {
+                Some(target) => proc_access::hold(keep, target, d, c),
+                None => issue(keep, d, c),
+            }
+        }
         // It has ended, and the host will learn of it; no reply will tell that its posts are done with.
         None if c.flags & POSTED != 0 => {
             drop(link.posts.begin(0, sends::posted(&c.packed)));
@@ -192,7 +197,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                 ret: AGAIN,
                 stay: None,
             }),
-            Some(d) if met_by_replay(keep, &d, "it made a thread or a process") => {}
+            Some(d) if met_by_replay(keep, &d, "a new thread or process") => {}
             Some(d) => fork_and_map::fork(keep, &d, seq, flags, exit_signal, thread),
             None => link.send(&ToHost::Forked {
                 tid,
@@ -228,7 +233,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::ThreadExit { tid, .. } => {
             if let Some(d) = keep.deputy_of(link, tid.at_home())
-                && !met_by_replay(keep, &d, "a thread of it ended")
+                && !met_by_replay(keep, &d, "the end of a thread")
             {
                 d.submit(Work::End {
                     nr: libc::SYS_exit,
@@ -270,7 +275,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             let Some(d) = keep.deputy_of(link, tid.at_home()).filter(|d| d.pid == pid) else {
                 return;
             };
-            if met_by_replay(keep, &d, "it did what only home can do") {
+            if met_by_replay(keep, &d, "a call that only home can make") {
                 return;
             }
             keep.move_queue.push_urgent(Task {

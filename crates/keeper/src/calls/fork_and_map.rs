@@ -8,6 +8,7 @@ use crate::hosts::lose;
 use crate::signals::{child_known, inherit_blocked};
 use crate::state::{Away, Keep, Process, Tree};
 use crate::sync::lock;
+use armento_client::api::Dest;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::files::{FILE_MAX, file_key, unwritable};
 use armento_migrate::phase::Failpoint;
@@ -137,7 +138,7 @@ fn born(
         && !thread
         && link.broken.load(Ordering::Acquire)
     {
-        lose(&keep, p, &link);
+        lose(&keep, p, &link, Dest::Balance);
     }
 }
 

@@ -10,7 +10,7 @@ use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time::{self, Results};
 use crate::descriptors;
 use crate::names::{Reply, Request};
-use crate::record::CallId;
+use crate::record::{Answer, CallId};
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_model::{HomePid, HomeTid};
@@ -38,7 +38,8 @@ impl Deputy {
             Work::Call(mut c) => {
                 let common = &self.common;
                 common.calls.fetch_add(1, Ordering::Relaxed);
-                let recorded = common.record.is_some().then(|| CallId::of(&c.packed));
+                let now = || (CallId::of(&c.packed), Instant::now());
+                let recorded = common.record.is_some().then(now);
                 let sent = c.packed.data.len() as u64;
                 common.bytes_sent.fetch_add(sent, Ordering::Relaxed);
                 timing(st, c.flags, &mut c.packed);
@@ -187,14 +188,20 @@ impl Deputy {
             return;
         };
         match doing {
-            Some(Doing::Call { cut: true, .. }) => {
-                self.leaves_gap("a call was interrupted when it had done a part of its bytes");
-            }
             Some(Doing::Call {
                 nr,
-                recorded: Some(call),
+                recorded: Some((call, begun)),
+                cut,
                 ..
-            }) if !(-516..=-512).contains(&ret) => record.note(self.tid, *call, *nr, ret, outs),
+            }) if !(-516..=-512).contains(&ret) => {
+                let answer = Answer {
+                    ret,
+                    outs: outs.to_vec(),
+                    part: *cut,
+                    took: begun.elapsed(),
+                };
+                record.note(self.tid, *call, *nr, answer);
+            }
             Some(Doing::Posted(..)) => self.leaves_gap("a write was answered before it was made"),
             Some(Doing::Part(..)) => self.leaves_gap("a call was made in several steps"),
             _ => {}

@@ -76,8 +76,8 @@ pub(super) enum Doing {
         payload: Option<u64>,
         /// We interrupted it when it had done a part of them.
         cut: bool,
-        /// For the record, if its process has one.
-        recorded: Option<CallId>,
+        /// For the record, if its process has one: what it is, and when it was begun.
+        recorded: Option<(CallId, Instant)>,
     },
     /// The call, should it have to be made again.
     Posted(Box<Call>, Post),

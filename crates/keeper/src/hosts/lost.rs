@@ -36,19 +36,20 @@ pub fn cut_off(keep: &Arc<Keep>, node: &NodeName) {
 fn host_lost(t: &mut Tree, link: &Arc<HostLink>) {
     let keep = t.keep.clone();
     for p in t.procs.values_mut().filter(|p| p.is_at(link)) {
-        lose(&keep, p, link);
+        lose(&keep, p, link, Dest::Balance);
     }
 }
 
 /// A body is lost with its host: it is built again if it can be, else its process ends.
-pub fn lose(keep: &Keep, p: &mut Process, link: &HostLink) {
+/// `to`: where; `Balance`: where there is room.
+pub fn lose(keep: &Keep, p: &mut Process, link: &HostLink, to: Dest) {
     match p.safe.as_mut().map(Safe::lose) {
         Some(Ok(())) => {
             // Its signals are held from now on.
             p.begin_breaking();
             keep.move_queue.push_urgent(Task {
                 pid: p.pid,
-                to: Dest::Balance,
+                to,
                 why: Why::Lost(link.node.clone()),
             });
         }
@@ -63,7 +64,7 @@ pub fn body_died(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, sig: i32) {
     if let Some(p) = t.procs.get_mut(&pid).filter(|p| p.is_at(link)) {
         // KERNEL: what is short of memory sends SIGKILL, and no program sends it to itself here.
         if sig == libc::SIGKILL && p.safe.is_some() {
-            return lose(&keep, p, link);
+            return lose(&keep, p, link, Dest::Balance);
         }
         let why = format!("was killed on {} by signal {sig}", link.node);
         let what = if sig == libc::SIGKILL {

@@ -4,7 +4,8 @@
 
 use super::leases;
 use super::options::{Begin, Birth, Storm};
-use crate::moves::{refuses_start, run_moves, run_storm};
+use crate::moves::{refuses_start, run_loss_storm, run_moves, run_storm};
+use crate::safe::make_checkpoints;
 use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
 use crate::{daemon, sys};
 use armento_client::api::KeeperHello;
@@ -184,15 +185,24 @@ fn start_threads(
             spawn::start("placements", move || run_moves(&k, k.placements()))?;
         }
     }
+    if keep.settings.safe.is_some() {
+        let k = keep.clone();
+        spawn::start("checkpoints", move || make_checkpoints(&k))?;
+    }
     leases::start(keep)?;
     if let Some((storm, seed)) = storm {
         let k = keep.clone();
         let ms = match storm {
             Storm::Every(ms) => ms.max(1),
             Storm::Call => CALL_STORM_HOME_MS,
+            Storm::Loss(ms) => ms.max(1),
         };
         let every = Duration::from_millis(ms);
-        spawn::start("storm", move || run_storm(&k, every, seed))?;
+        let run = match storm {
+            Storm::Loss(_) => run_loss_storm,
+            Storm::Every(_) | Storm::Call => run_storm,
+        };
+        spawn::start("storm", move || run(&k, every, seed))?;
     }
     let k = keep.clone();
     if k.storm_call.is_some() {

@@ -1,10 +1,10 @@
 //! What `armento run` was asked, and why nothing was started.
 
 use crate::cpu_features::Portable;
+use crate::state::Safety;
 use armento_client::AskError;
 use armento_model::{Hint, NodeName};
 use std::ffi::OsString;
-use std::time::Duration;
 
 /// How a tree is moved about, for a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub enum Storm {
     Every(u64),
     /// At every forwarded call, and inside every one that blocks.
     Call,
+    /// Every so many milliseconds the body of each process is lost that can go on; others go to a random node.
+    Loss(u64),
 }
 
 /// Where the program of a tree begins, if nothing pins it.
@@ -36,8 +38,8 @@ pub struct Birth {
     pub hint: Option<Hint>,
     /// Calls on files are made at home before they are answered.
     pub forward_files: bool,
-    /// Its processes go on when a node is lost: so often a checkpoint is made of each.
-    pub safe: Option<Duration>,
+    /// Its processes go on when a node is lost.
+    pub safe: Option<Safety>,
     pub storm: Option<Storm>,
     pub seed: Option<u64>,
 }

@@ -221,6 +221,7 @@ fn look(
         ..Survey::default()
     });
     let head = Head {
+        since: None,
         engine: ENGINE_VERSION,
         pid: HomePid::of_home(pid),
         tids: tids.into_iter().map(HomeTid::of_home).collect(),

@@ -30,7 +30,7 @@ pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
                 let kept = StayReason::new(Stay::UnsupportedCall, "it dumps core");
                 come_home(keep, task.pid, &kept, 1);
             }
-            Why::Lost(from) => recover(keep, task.pid, from),
+            Why::Lost(from) => recover(keep, task.pid, from, &task.to),
             Why::Recovered => drop(move_process(keep, task.pid, &Dest::Home, false)),
             Why::Storm => storm(keep, &task),
             Why::Order(ticket) | Why::User(ticket) => {

@@ -3,11 +3,14 @@
 //!
 //! With `--storm-call` only those at home: the others move at their calls (`keeper/src/state/call_storm.rs`).
 
+use crate::hosts::lose;
 use crate::lifecycle::scan_children;
+use crate::safe::watch_checkpoints;
 use crate::state::{CallStorm, Keep, Task, Why};
 use crate::storm_targets::{Dice, destination};
 use armento_client::api::{Answer, Ask, Dest};
-use armento_model::{NodeName, Pid};
+use armento_model::{HomePid, NodeName, Pid};
+use armento_wire::talk::ToHost;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,6 +62,63 @@ pub fn run_storm(keep: &Arc<Keep>, every: Duration, seed: u64) {
             });
         }
     }
+}
+
+/// `--storm-loss MS`: the hardest test of `--safe`. The host is told to throw the body away, and home does what it does
+/// when the node of a body is lost; a process that has no body, or could not go on, moves to a random node.
+pub fn run_loss_storm(keep: &Arc<Keep>, every: Duration, seed: u64) {
+    let mut dice = Dice(seed);
+    let mut known: Vec<NodeName> = Vec::new();
+    loop {
+        std::thread::sleep(every);
+        if known.is_empty() {
+            known = nodes(keep);
+        }
+        if known.is_empty() || keep.move_queue.len() > 0 {
+            continue;
+        }
+        let seen = keep.tracer.run(|t| {
+            scan_children(t);
+            watch_checkpoints(t);
+        });
+        if seen.is_none() {
+            return;
+        }
+        for pid in keep.pids() {
+            let node = known[dice.roll(known.len())].clone();
+            let to = destination(&keep.settings.node, node);
+            if keep.deputy(pid).is_some() {
+                lose_body(keep, pid, &to);
+            } else if to != Dest::Home {
+                let why = Why::Storm;
+                keep.move_queue.push(Task { pid, to, why });
+            }
+        }
+    }
+}
+
+fn lose_body(keep: &Keep, pid: Pid, to: &Dest) {
+    let Ok(_turn) = keep.move_locks.take(pid) else {
+        return;
+    };
+    let to = to.clone();
+    keep.tracer.run(move |t| {
+        let keep = t.keep.clone();
+        let Some(p) = t.procs.get_mut(&pid).filter(|p| !p.replays()) else {
+            return;
+        };
+        let safe = p
+            .safe
+            .as_ref()
+            .is_some_and(|s| s.recoverable().is_ok() && !s.is_recovering());
+        let Some(link) = p.link().cloned().filter(|_| safe) else {
+            return;
+        };
+        link.send(&ToHost::Kill {
+            pid: HomePid::of_home(pid),
+        });
+        lose(&keep, p, &link, to);
+    });
 }
 
 /// The nodes that are up, in order of their names; none when the daemon does not say.

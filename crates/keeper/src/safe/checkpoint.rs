@@ -6,15 +6,15 @@
 //! It is a move up to the flip, which never comes: home keeps what has come, and tells the host that the move is
 //! cancelled. From the freeze to that the program stands still.
 
+use crate::calls::make_call;
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;
-use crate::state::{Keep, Kept, MoveEvent, Place, Process, Tree};
+use crate::state::{Keep, Kept, MoveEvent, Place, Process, Safe, Tree};
 use armento_migrate::pages::{Bound, PageStore};
 use armento_migrate::stored::Taking;
 use armento_migrate::target;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, MoveId, Pid};
-use armento_tracee::spawn;
 use armento_wire::talk::{Purpose, ToHost, Whither};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
@@ -25,31 +25,61 @@ use std::time::{Duration, Instant};
 /// made.
 const PART_OF_MEMORY: u64 = 2;
 
-/// Begins the checkpoints that are due.
+/// How often, and at what distance, a checkpoint is tried for which calls wait: a program that is just being stopped by its
+/// user, or is in the midst of a fork, can have one a moment later.
+const TRIES: u32 = 100;
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// Finds the checkpoints that are due.
 pub fn watch_checkpoints(t: &mut Tree) {
-    for p in t.procs.values_mut() {
-        let Some(link) = p.link().cloned() else {
-            continue;
-        };
-        let here = link.node == t.keep.settings.node;
-        let moving = p.common.breaking.load(Ordering::Acquire);
-        let Some(safe) = p.safe.as_mut().filter(|s| s.is_due()) else {
-            continue;
-        };
-        if here || moving || link.lost().is_some() {
-            continue;
+    let storm = t.keep.settings.storm;
+    for p in t.procs.values().filter(|p| takes_one(t, p)) {
+        if p.safe.as_ref().is_some_and(|s| s.is_due(storm)) {
+            t.keep.checkpoints.push(p.pid);
         }
-        safe.begin();
-        let (keep, pid) = (t.keep.clone(), p.pid);
-        spawn::soon("checkpoint", move || make(&keep, pid));
+    }
+}
+
+/// Whether its body is on another node, at rest, and is heard of.
+fn takes_one(t: &Tree, p: &Process) -> bool {
+    let there = p.link().filter(|l| l.node != t.keep.settings.node);
+    let moving = p.common.breaking.load(Ordering::Acquire);
+    there.is_some_and(|l| l.lost().is_none()) && !moving
+}
+
+/// Makes one checkpoint after the other, for ever.
+pub fn make_checkpoints(keep: &Arc<Keep>) {
+    loop {
+        let pid = keep.checkpoints.pop();
+        make(keep, pid);
+        let mut tries = 1;
+        while keep.held_output.waits(pid) && tries < TRIES {
+            tries += 1;
+            std::thread::sleep(AGAIN);
+            make(keep, pid);
+        }
+        for h in keep.held_output.give_up(pid) {
+            if let Some(record) = &h.by.common.record {
+                record.leave_gap(|| "a call was made that no checkpoint covers".into());
+            }
+            make_call(keep, h.by, h.call);
+        }
     }
 }
 
 fn make(keep: &Arc<Keep>, pid: Pid) {
-    let made = match keep.move_locks.take(pid) {
-        Ok(_turn) => try_make(keep, pid),
-        Err(e) => Err(e),
+    let Ok(_turn) = keep.move_locks.take(pid) else {
+        return;
     };
+    let begins = move |t: &mut Tree| {
+        let takes = t.procs.get(&pid).is_some_and(|p| takes_one(t, p));
+        let safe = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut());
+        safe.filter(|s| takes && s.can()).map(Safe::begin).is_some()
+    };
+    if keep.tracer.run(begins) != Some(true) {
+        return;
+    }
+    let made = try_make(keep, pid);
     keep.tracer.run(move |t| {
         if let Some(safe) = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut()) {
             if let Err(e) = made {
@@ -64,9 +94,10 @@ fn make(keep: &Arc<Keep>, pid: Pid) {
 fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {
     let look = move |t: &mut Tree| {
         let p = t.procs.get(&pid)?;
-        Some((p.place(), p.safe.as_ref()?.pages()))
+        let safe = p.safe.as_ref()?;
+        Some((p.place(), safe.pages(), safe.before()))
     };
-    let (place, pages) = keep.tracer.run(look).flatten().ok_or(MigrateError::Ended)?;
+    let (place, pages, before) = keep.tracer.run(look).flatten().ok_or(MigrateError::Ended)?;
     let Place::Away(link) = place else {
         return Err(MigrateError::Ended);
     };
@@ -76,7 +107,7 @@ fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {
     };
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[&link]);
-    let done = take(keep, pid, (&link, mv), &pages);
+    let done = take(keep, pid, (&link, mv), (&pages, before));
     keep.moves.end(mv);
     go_on(keep, pid, &link, mv);
     done.map_err(|e| reason_of_source(e, &news))
@@ -93,13 +124,13 @@ fn take(
     keep: &Arc<Keep>,
     pid: Pid,
     (link, mv): (&Arc<HostLink>, MoveId),
-    pages: &Arc<Mutex<PageStore>>,
+    (pages, before): (&Arc<Mutex<PageStore>>, Option<MoveId>),
 ) -> Result<()> {
     link.ensure_connected()?;
     link.send(&ToHost::Send {
         mv,
         pid: HomePid::of_home(pid),
-        to: Whither::Checkpoint,
+        to: Whither::Checkpoint { after: before },
     });
     let (mut r, mut w) = open_connection(keep, &link.way(), Purpose::Fetch(mv))?;
     let closer = r.closer().ok();
@@ -108,12 +139,12 @@ fn take(
             safe.comes_over(closer);
         }
     });
-    let mut taking = Taking::new(pages);
+    let mut taking = Taking::new(pages, before);
     let came = target::receive(&mut r, &mut w, &mut taking);
     let (l, pages) = (link.clone(), pages.clone());
     keep.tracer
         .run(move |t| match came {
-            Ok(_) => commit(t, pid, &l, taking, pages),
+            Ok(_) => commit(t, pid, (&l, mv), taking, pages),
             Err(e) => {
                 taking.discard();
                 Err(e)
@@ -126,7 +157,7 @@ fn take(
 fn commit(
     t: &mut Tree,
     pid: Pid,
-    link: &Arc<HostLink>,
+    (link, mv): (&Arc<HostLink>, MoveId),
     taking: Taking,
     pages: Arc<Mutex<PageStore>>,
 ) -> Result<()> {
@@ -138,7 +169,8 @@ fn commit(
     };
     let (image, frozen) = taking.commit()?;
     let image = Arc::new(image);
-    safe.made(Kept { image, pages }, frozen.elapsed());
+    let covered = t.keep.held_output.take_covered(pid);
+    safe.made(Kept { image, pages }, (mv, covered), frozen.elapsed());
     Ok(())
 }
 

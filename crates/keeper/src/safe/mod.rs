@@ -9,5 +9,5 @@
 mod checkpoint;
 mod recover;
 
-pub(crate) use checkpoint::watch_checkpoints;
+pub(crate) use checkpoint::{make_checkpoints, watch_checkpoints};
 pub(crate) use recover::{recover, watch_recovered};

@@ -11,12 +11,11 @@ use crate::calls::serve_host;
 use crate::deputy::{Connection, HostLink};
 use crate::hosts::{connect_host, end_lost, open_connection};
 use crate::signals::{break_calls, can_break_calls};
-use crate::state::{
-    Keep, Kept, MoveEvent, Process, READY_MAX, Task, Tree, Why, await_ready, tell_user,
-};
+use crate::state::{Keep, Kept, MoveEvent, Process, READY_MAX, Task, Tree, Why, await_ready};
 use crate::sync::lock;
 use armento_client::api::{Answer, Ask, Dest, Report};
-use armento_migrate::image::Head;
+use armento_migrate::image::files::{file_key, rescued};
+use armento_migrate::image::{Head, files_of};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, MoveId, NodeName, Pid, Stay};
@@ -32,27 +31,24 @@ const DELICATE_LOOK: Duration = Duration::from_millis(20);
 /// How long the daemon may take to name a node that has room.
 const PLACE_MAX: Duration = Duration::from_secs(2);
 
-/// Builds the body of `pid`, which was lost with the host on `from`.
-pub fn recover(keep: &Arc<Keep>, pid: Pid, from: &NodeName) {
+/// Builds the body of `pid`, which was lost with the host on `from`. `to`: where; `Balance`: where there is room.
+pub fn recover(keep: &Arc<Keep>, pid: Pid, from: &NodeName, to: &Dest) {
     let begun = Instant::now();
     let Ok(_turn) = keep.move_locks.take(pid) else {
         return end_lost(keep, pid, from, "another move of it does not end");
     };
     let done = calls_broken(keep, pid)
         .and_then(|()| kept(keep, pid))
-        .and_then(|kept| build_somewhere(keep, pid, from, &kept));
+        .and_then(|kept| files_are_as_they_were(keep, &kept).map(|()| kept))
+        .and_then(|kept| build_somewhere(keep, pid, (from, to), &kept));
     match done {
         Ok(node) => {
             let stopped = begun.elapsed();
             let calls = keep.tracer.run(move |t| recovered(t, pid)).unwrap_or(0);
-            let (ms, name) = (stopped.as_millis(), status::comm(pid, pid));
-            tell_user(
-                pid,
-                &format!(
-                    "armento: process {pid} ({name}) goes on at {node}: {from}, where it ran, was lost\n"
-                ),
+            let ms = stopped.as_millis();
+            eprintln!(
+                "process {pid} goes on at {node} after {ms} ms: {from} was lost; {calls} calls are compared"
             );
-            eprintln!("process {pid} goes on at {node} after {ms} ms, {calls} calls are compared");
             keep.daemon.report(Report::Recovered {
                 pid,
                 from: from.clone(),
@@ -94,15 +90,45 @@ fn calls_broken(keep: &Keep, pid: Pid) -> Result<()> {
     }
 }
 
+/// What is kept of it. A call that was broken just now may have left a gap.
 fn kept(keep: &Keep, pid: Pid) -> Result<Kept> {
-    let look = move |t: &mut Tree| t.procs.get(&pid)?.safe.as_ref()?.kept();
-    keep.tracer.run(look).flatten().ok_or(MigrateError::Ended)
+    let look = move |t: &mut Tree| {
+        let safe = t.procs.get(&pid)?.safe.as_ref()?;
+        Some(safe.recoverable().map(|()| safe.kept()))
+    };
+    match keep.tracer.run(look).flatten() {
+        Some(Ok(Some(kept))) => Ok(kept),
+        Some(Err(gap)) => Err(MigrateError::Stays(Stay::Busy, gap)),
+        _ => Err(MigrateError::Ended),
+    }
+}
+
+/// The body that was lost had mapped these files as they were then: one that has changed would show it other bytes.
+fn files_are_as_they_were(keep: &Keep, kept: &Kept) -> Result<()> {
+    let known = lock(&keep.files);
+    for key in files_of(&kept.image.layout.areas) {
+        let file = known.get(&key).filter(|_| !rescued(&key));
+        if file.is_some_and(|f| file_key(f) != Some(key)) {
+            let why = "a file that it maps has changed since".into();
+            return Err(MigrateError::Stays(Stay::Busy, why));
+        }
+    }
+    Ok(())
 }
 
 /// Where there is room; else here.
-fn build_somewhere(keep: &Arc<Keep>, pid: Pid, from: &NodeName, kept: &Kept) -> Result<NodeName> {
+fn build_somewhere(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    (from, to): (&NodeName, &Dest),
+    kept: &Kept,
+) -> Result<NodeName> {
     let here = keep.settings.node.clone();
-    let there = choose(keep, pid).filter(|n| n != from && *n != here);
+    let there = match to {
+        Dest::Balance => choose(keep, pid).filter(|n| n != from && *n != here),
+        Dest::Node(node) => Some(node.clone()),
+        Dest::Home | Dest::Hold => None,
+    };
     let mut failed = MigrateError::Ended;
     for node in there.into_iter().chain([here]) {
         match build(keep, pid, &node, kept) {
@@ -185,6 +211,7 @@ fn send(keep: &Keep, (r, w): &mut Connection, kept: &Kept) -> Result<()> {
         tids: image.state.threads.iter().map(|t| t.tid).collect(),
         areas: image.layout.areas.clone(),
         mm: image.state.mm.clone(),
+        since: None,
         ..image.head.clone()
     };
     let mut opened = |key: &_| -> Option<File> {
@@ -208,6 +235,10 @@ fn flip(t: &mut Tree, pid: Pid, to: &Arc<HostLink>, mv: MoveId) -> Result<()> {
     let record = p.common.record.clone().ok_or(MigrateError::Ended)?;
     record.rewind();
     p.go_to(to).ok_or(MigrateError::Ended)?;
+    for (tid, info) in record.signals() {
+        let away = p.away_mut().into_iter();
+        away.for_each(|a| a.signals.hold(tid, &info));
+    }
     p.safe.as_mut().ok_or(MigrateError::Ended)?.recovered();
     t.release_held(pid);
     to.send(&ToHost::Thaw {

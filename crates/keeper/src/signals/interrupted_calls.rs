@@ -114,6 +114,7 @@ pub fn break_calls(t: &mut Tree, pid: Pid) {
     p.begin_breaking();
     let tids = p.deputy_tids();
     t.keep.held_opens.turn_back(pid);
+    t.keep.held_output.turn_back(pid);
     if let Some(calls) = &t.keep.storm_call {
         calls.turn_back(pid);
     }
@@ -181,6 +182,7 @@ pub fn stop_one(t: &mut Tree, tid: Tid, code: &Code) -> Option<Stopped> {
 /// The body has a signal for a thread whose call is still on its way to its deputy, or in it.
 pub fn nudge_call(t: &mut Tree, tid: Tid, seq: u32) {
     t.keep.held_opens.nudge(tid, seq);
+    t.keep.held_output.nudge(tid, seq);
     let Some(d) = t.keep.deputy(tid) else {
         return;
     };

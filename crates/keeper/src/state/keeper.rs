@@ -12,6 +12,7 @@ use super::daemon_queue::DaemonQueue;
 use super::deputies::Deputies;
 use super::followed::Followed;
 use super::held_opens::HeldOpens;
+use super::held_output::HeldOutput;
 use super::hosts::Hosts;
 use super::job_use::JobTotals;
 use super::leaving::Leaving;
@@ -20,6 +21,7 @@ use super::moves::Moves;
 use super::no_paths::NoPaths;
 use super::process::Process;
 use super::ran::RanPrograms;
+use super::safe::{CheckpointQueue, Safety};
 use super::shm_guards::ShmGuards;
 use super::thread_directed::ThreadDirected;
 use super::tree_signals::TreeSignals;
@@ -39,7 +41,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub struct Settings {
     pub node: NodeName,
@@ -51,8 +53,8 @@ pub struct Settings {
     pub spread: bool,
     /// Moved about for a test: neither the daemon nor the user decides.
     pub storm: bool,
-    /// Its processes go on when a node is lost: how often checkpoints are made.
-    pub safe: Option<Duration>,
+    /// Its processes go on when a node is lost.
+    pub safe: Option<Safety>,
     /// Hosts answer no call on files and names by themselves.
     pub forward_files: bool,
     pub portable: Option<Portable>,
@@ -106,6 +108,10 @@ pub struct Keep {
     pub storm_call: Option<CallStorm>,
     /// Opens of files about processes that are away.
     pub held_opens: HeldOpens,
+    /// Calls that wait for a checkpoint.
+    pub held_output: HeldOutput,
+    /// Processes of which a checkpoint is to be made.
+    pub checkpoints: CheckpointQueue,
     /// Processes of the tree as last seen, for threads that must not wait for the tracer thread.
     pub known: Mutex<Vec<Pid>>,
 }
@@ -175,6 +181,8 @@ impl Keep {
             placement_late: AtomicBool::new(false),
             storm_call,
             held_opens: HeldOpens::default(),
+            held_output: HeldOutput::default(),
+            checkpoints: CheckpointQueue::default(),
             known,
         }
     }

@@ -19,7 +19,7 @@ use super::deputies::Deputies;
 use super::home_hold::HomeHold;
 use super::loading::Loading;
 use super::pins::Pins;
-use super::safe::Safe;
+use super::safe::{Safe, Safety};
 use super::stay_reason::StayReason;
 use super::usage::UsageSummary;
 use crate::cpu_time::CpuAccounts;
@@ -74,7 +74,7 @@ pub struct Process {
 
 impl Process {
     /// A process that runs at home.
-    pub fn new(cpu: &Arc<CpuAccounts>, pid: Pid, pinned: bool, safe: Option<Duration>) -> Process {
+    pub fn new(cpu: &Arc<CpuAccounts>, pid: Pid, pinned: bool, safe: Option<Safety>) -> Process {
         cpu.begin(pid);
         let safe = safe.map(Safe::new);
         let common = Common {

@@ -2,12 +2,14 @@
 //!
 //! From: `process.rs`. Next: `keeper/src/safe/mod.rs`, which makes checkpoints and builds bodies from them.
 
-use crate::record::{BYTES_MAX, Record};
+use crate::record::{BYTES_MAX, CallId, Record};
 use crate::sync::lock;
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Image;
+use armento_model::{MoveId, Pid, Tid};
+use std::collections::{HashMap, VecDeque};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// A checkpoint that is due at once comes no sooner than this after the one before …
@@ -16,6 +18,9 @@ const GAP_MIN: Duration = Duration::from_millis(500);
 /// time on checkpoints, not all of it.
 const REST: u32 = 10;
 
+/// Calls before which the threads of a checkpoint stood.
+pub type Covered = HashMap<Tid, CallId>;
+
 /// What is kept of the body: everything but its pages, and its pages.
 #[derive(Clone)]
 pub struct Kept {
@@ -23,11 +28,49 @@ pub struct Kept {
     pub pages: Arc<Mutex<PageStore>>,
 }
 
+/// How a tree is to go on when a node is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Safety {
+    /// So often a checkpoint is made of each process.
+    pub every: Duration,
+    /// Nothing leaves a process before a checkpoint covers it.
+    pub exact: bool,
+}
+
+/// Processes of which a checkpoint is to be made, each at most once.
+#[derive(Default)]
+pub struct CheckpointQueue {
+    queue: Mutex<VecDeque<Pid>>,
+    more: Condvar,
+}
+
+impl CheckpointQueue {
+    pub fn push(&self, pid: Pid) {
+        let mut queue = lock(&self.queue);
+        if !queue.contains(&pid) {
+            queue.push_back(pid);
+            self.more.notify_one();
+        }
+    }
+
+    pub fn pop(&self) -> Pid {
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some(pid) = queue.pop_front() {
+                return pid;
+            }
+            queue = self.more.wait(queue).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+}
+
 pub struct Safe {
     every: Duration,
     pub record: Arc<Record>,
     image: Option<Arc<Image>>,
     pages: Option<Arc<Mutex<PageStore>>>,
+    /// The move that brought it.
+    by: Option<MoveId>,
     /// When the last checkpoint was begun, and how long it took.
     begun: Option<Instant>,
     took: Duration,
@@ -42,12 +85,13 @@ pub struct Safe {
 }
 
 impl Safe {
-    pub fn new(every: Duration) -> Safe {
+    pub fn new(how: Safety) -> Safe {
         Safe {
-            every,
-            record: Arc::default(),
+            every: how.every,
+            record: Arc::new(Record::new(how.exact)),
             image: None,
             pages: None,
+            by: None,
             begun: None,
             took: Duration::ZERO,
             pause: Duration::ZERO,
@@ -57,16 +101,21 @@ impl Safe {
         }
     }
 
-    /// Whether a checkpoint is to be made now. Before: its body is on another node.
-    pub fn is_due(&self) -> bool {
-        if self.under_way.is_some() || self.recovering || self.record.replays() {
+    /// Whether a checkpoint is to be made now. `storm`: the sooner, the better. Before: its body is on another node.
+    pub fn is_due(&self, storm: bool) -> bool {
+        if !self.can() {
             return false;
         }
         let Some(begun) = self.begun else { return true };
-        let rested = begun.elapsed() >= GAP_MIN.max(self.took * REST);
+        let rested = storm || begun.elapsed() >= GAP_MIN.max(self.took * REST);
         let full = self.record.size().bytes > BYTES_MAX / 2;
         let at_once = self.record.intact().is_err() || full;
         rested && (at_once || begun.elapsed() >= self.every)
+    }
+
+    /// Whether one can be made: none is under way, and its body runs as its own.
+    pub fn can(&self) -> bool {
+        self.under_way.is_none() && !self.recovering && !self.record.replays()
     }
 
     pub fn begin(&mut self) {
@@ -82,10 +131,11 @@ impl Safe {
     }
 
     /// The checkpoint is complete.
-    pub fn made(&mut self, kept: Kept, pause: Duration) {
-        self.record.begin();
+    pub fn made(&mut self, kept: Kept, (by, covered): (MoveId, Covered), pause: Duration) {
+        self.record.begin(covered);
         self.image = Some(kept.image);
         self.pages = Some(kept.pages);
+        self.by = Some(by);
         self.refused = None;
         self.pause = pause;
     }
@@ -105,10 +155,16 @@ impl Safe {
         self.pages.clone()
     }
 
+    /// The move that brought the checkpoint: the next one may send what was written since.
+    pub fn before(&self) -> Option<MoveId> {
+        self.by
+    }
+
     /// The body is not the one that the checkpoint was made of: it came home, or was replaced by an exec.
     pub fn forget(&mut self) {
         self.record.end();
         self.image = None;
+        self.by = None;
         self.begun = None;
         self.refused = None;
         if let Some(pages) = &self.pages {
@@ -170,6 +226,13 @@ impl Safe {
 mod tests {
     use super::*;
 
+    fn every(seconds: u64) -> Safety {
+        Safety {
+            every: Duration::from_secs(seconds),
+            exact: false,
+        }
+    }
+
     fn old(mut s: Safe) -> Safe {
         s.begun = Instant::now().checked_sub(Duration::from_secs(20));
         s
@@ -177,32 +240,35 @@ mod tests {
 
     #[test]
     fn a_checkpoint_is_due_at_first_then_by_its_interval_or_for_a_gap() {
-        let mut s = Safe::new(Duration::from_secs(3600));
-        assert!(s.is_due());
+        let mut s = Safe::new(every(3600));
+        assert!(s.is_due(false));
         s.begin();
-        assert!(!s.is_due(), "one is under way");
+        assert!(!s.is_due(false), "one is under way");
         s.end();
-        assert!(!s.is_due(), "it failed a moment ago");
+        assert!(!s.is_due(false), "it failed a moment ago");
         let s = old(s);
-        assert!(s.is_due(), "there is none yet");
-        s.record.begin();
-        assert!(!s.is_due());
+        assert!(s.is_due(false), "there is none yet");
+        s.record.begin(HashMap::new());
+        assert!(!s.is_due(false));
         s.record.leave_gap(|| "a signal".into());
-        assert!(s.is_due());
-        let mut s = old(Safe::new(Duration::from_secs(10)));
-        s.record.begin();
-        assert!(s.is_due(), "by its interval");
+        assert!(s.is_due(false));
+        let mut s = old(Safe::new(every(10)));
+        s.record.begin(HashMap::new());
+        assert!(s.is_due(false), "by its interval");
         s.took = Duration::from_secs(3);
-        assert!(!s.is_due(), "checkpoints take a tenth of the time at most");
+        assert!(
+            !s.is_due(false),
+            "checkpoints take a tenth of the time at most"
+        );
     }
 
     #[test]
     fn what_is_not_safe_says_why() {
-        let mut s = Safe::new(Duration::from_secs(1));
+        let mut s = Safe::new(every(1));
         let why = s.lose().expect_err("nothing is kept");
         assert!(why.contains("no checkpoint"), "{why}");
         assert!(!s.is_recovering());
-        s.record.begin();
+        s.record.begin(HashMap::new());
         s.record.leave_gap(|| "signal 10 came".into());
         s.failed("it shares memory".into());
         let why = s.recoverable().expect_err("a gap");

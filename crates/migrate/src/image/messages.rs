@@ -6,7 +6,7 @@ use super::mm::Mm;
 use super::processor::Processor;
 use super::thread::ThreadState;
 use super::{itimers, names, timers};
-use armento_model::{HomePid, HomeTid};
+use armento_model::{HomePid, HomeTid, MoveId};
 use armento_tracee::pages::Run;
 use armento_wire::talk::{ObjectId, Signal};
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,8 @@ pub struct Head {
     pub mm: Mm,
     pub need_kib: u64,
     pub processor: Processor,
+    /// It is a checkpoint whose pages are those written since an earlier one, which this move brought.
+    pub since: Option<MoveId>,
 }
 
 /// The target's answer to [`Head`].

@@ -101,6 +101,16 @@ impl Watch {
         Ok(())
     }
 
+    /// What is tracked.
+    pub fn watched(&self) -> Vec<Run> {
+        pages::union(self.watched.iter().map(|(run, _)| *run).collect(), &[])
+    }
+
+    /// Whether it can go on for another checkpoint: each adds ranges.
+    pub fn has_room(&self) -> bool {
+        self.watched.len() < WATCHED_MAX / 2
+    }
+
     /// Everything counts as never sent from now on. The markers stay, and are not pages.
     pub fn forget(&mut self) {
         self.watched.clear();

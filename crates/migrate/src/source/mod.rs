@@ -6,6 +6,7 @@
 //! and `state.rs`. For a process that writes faster than the link carries, most comes after the flip:
 //! `postcopy/push.rs`. For a checkpoint that is to go on: `stored.rs`. It never freezes a process or lets it run: its owner does.
 
+mod again;
 mod dirty;
 mod job;
 mod offer;
@@ -14,4 +15,5 @@ mod send_pages;
 mod state;
 mod stored;
 
+pub use again::SentBefore;
 pub use job::{Job, Opened, Throttle};

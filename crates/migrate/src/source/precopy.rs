@@ -87,9 +87,18 @@ impl<R: Read, W: Write> Job<'_, R, W> {
         let own = both
             .iter()
             .filter(|a| !matches!(a.kind, Kind::Shared { .. }));
+        let before = watch.watched();
         for (runs, backing) in neighbours(own) {
             let kernel = (&map, uffd, writes);
-            watch.begin(kernel, &runs, backing, &mut |runs| self.runs(runs))?;
+            let known = pages::both(&pages::union(runs.clone(), &[]), &before);
+            if known.is_empty() {
+                watch.begin(kernel, &runs, backing, &mut |runs| self.runs(runs))?;
+                continue;
+            }
+            // Tracked since an earlier checkpoint: the rounds find what was written since.
+            for run in pages::minus(&pages::union(runs, &[]), &known) {
+                watch.begin(kernel, &[run], backing, &mut |runs| self.runs(runs))?;
+            }
         }
         self.sync()?;
         let mut stuck = self.converge(&both, watch, &map, writes)?;

@@ -30,6 +30,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
             detail: String::new(),
             partner: None,
             away: None,
+            safe: None,
         });
     };
     let proc = keeper.holds(pid);
@@ -85,6 +86,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
             (kept.or(shut).or(apart).unwrap_or_default(), None)
         }
     };
+    let safe = proc.and_then(|p| p.safe.clone());
     let price = away(&view, &node.policy, pid).map(|a| AwayPrice {
         node: a.node,
         calls_per_s: a.waits_per_s,
@@ -100,6 +102,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         detail,
         partner,
         away: price,
+        safe,
     })
 }
 

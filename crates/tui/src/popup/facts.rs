@@ -2,7 +2,7 @@
 
 use crate::look::{Look, Role};
 use crate::procs::Proc;
-use armento_client::api::Answer;
+use armento_client::api::{Answer, SafeInfo};
 use armento_model::{NodeName, Stay, clean, size};
 use ratatui::text::{Line, Span};
 
@@ -23,6 +23,7 @@ pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Op
         detail,
         partner,
         away,
+        safe,
     } = answer
     else {
         return None;
@@ -49,6 +50,10 @@ pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Op
         ("more", detail.clone()),
         ("due to", partner.unwrap_or_default()),
         ("files", files.unwrap_or_default()),
+        (
+            "safe",
+            safe.as_ref().map_or_else(String::new, SafeInfo::words),
+        ),
         ("remedy", remedy.clone()),
     ];
     Some(
@@ -79,6 +84,10 @@ pub fn known(proc: &Proc) -> Vec<Fact> {
         ("it is on", info.place.to_string()),
         ("but", lost.unwrap_or_default()),
         ("because", because.to_owned()),
+        (
+            "safe",
+            info.safe.as_ref().map_or_else(String::new, SafeInfo::words),
+        ),
         ("more", info.detail.clone()),
         ("remedy", remedy.to_owned()),
         (

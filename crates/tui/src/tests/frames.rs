@@ -198,6 +198,7 @@ fn popups_are_drawn() {
         detail: "it maps /dev/shm/\x1bpool, as 4712 does".into(),
         partner: Some(4712),
         away: None,
+        safe: None,
     };
     shown.send(Event::Answer(question, Ok(Box::new(answer))));
     same("why", &shown.text());

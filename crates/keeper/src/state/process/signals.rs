@@ -29,7 +29,7 @@ impl Process {
             return true;
         } else {
             away.pass_on(pid, to, info);
-            self.signal_sent(info);
+            self.signal_sent(to, info);
         }
         false
     }
@@ -61,16 +61,14 @@ impl Process {
         for (tid, info) in &held {
             away.pass_on(pid, *tid, info);
         }
-        if let Some((_, info)) = held.first() {
-            self.signal_sent(info);
+        for (tid, info) in &held {
+            self.signal_sent(*tid, info);
         }
     }
 
-    /// No call marks when it comes to the program.
-    fn signal_sent(&self, info: &SigInfo) {
+    fn signal_sent(&self, to: Option<Tid>, info: &SigInfo) {
         if let Some(safe) = &self.safe {
-            let what = || format!("signal {} came to it", i32::from(info[0]));
-            safe.record.leave_gap(what);
+            safe.record.note_signal(to, info);
         }
     }
 

@@ -1,0 +1,138 @@
+//! `armento run --safe`: the node of a program is lost, and it goes on with no effect lost or made twice; or it ends, and
+//! says why.
+
+use crate::lab::{Farm, until};
+use crate::restarts::json;
+use serde_json::Value;
+
+/// Effects that show when one is lost or repeated: lines of a file and of its output, bytes through a pipe of its own. It
+/// computes between them, and sleeps.
+const PROGRAM: &str = r#"use IO::Handle; $| = 1; ($file, $turns) = @ARGV; open(F, ">>", $file); F->autoflush(1); pipe(R, W);
+ for $i (1..$turns) { for (1..20000) { $x = ($x * 69069 + $i + $_) % 4294967296 }
+ syswrite(W, "$i\n"); sysread(R, $b, 100); print F "$i $x $b"; print "$i $x\n"; select(undef, undef, undef, 0.01) }"#;
+const TURNS: u32 = 400;
+
+/// Each line has the time of the line: no second run writes the same.
+const CLOCK: &str = r#"use Time::HiRes "time"; $| = 1; for (1..300) { print time, "\n"; select(undef, undef, undef, 0.02) }"#;
+
+/// Kills the hosts of a node as a power cut would: without a word.
+const KILL_HOSTS: &str = "pkill -9 -f '^armento host'";
+
+/// A program under `armento run --safe` that began on n2.
+struct Job<'a> {
+    farm: &'a Farm,
+    pid: String,
+}
+
+impl<'a> Job<'a> {
+    fn start(farm: &'a Farm, seconds: u32, program: &str, words: &str) -> Job<'a> {
+        let start = format!(
+            "rm -f /tmp/wrote; armento run --safe={seconds} --on n2 perl -e '{program}' {words} >/tmp/out 2>/tmp/err </dev/null & echo $!"
+        );
+        let pid = farm.sh("n1", &start).trim().to_owned();
+        Job { farm, pid }
+    }
+
+    fn seen(&self) -> Option<Value> {
+        let doc = json(self.farm, "n1", "armento ps --json")?;
+        let mut all = doc["procs"].as_array()?.iter();
+        all.find(|p| p["pid"].as_u64() == self.pid.parse().ok())
+            .cloned()
+    }
+
+    /// It has a checkpoint, and has done some calls since.
+    fn is_safe(&self) {
+        until("a checkpoint and calls behind it", || {
+            let safe = self.seen().map(|p| p["safe"].clone()).unwrap_or_default();
+            safe["age_ms"].is_u64()
+                && safe["unsafe_now"].is_null()
+                && safe["calls"].as_u64() > Some(3)
+        });
+    }
+
+    fn leaves(&self, node: &str) {
+        until("it at another node", || {
+            self.seen()
+                .is_none_or(|p| p["place"].as_str() != Some(node))
+        });
+    }
+
+    fn ends(&self) {
+        until("its end", || {
+            let lives = format!("kill -0 {}", self.pid);
+            !self.farm.run("n1", &lives).status.success()
+        });
+    }
+
+    fn said(&self) -> String {
+        self.farm.sh("n1", "cat /tmp/err")
+    }
+
+    /// Nothing was lost, and nothing was done twice.
+    fn ends_as_native(self) {
+        self.ends();
+        assert_eq!(self.said(), "");
+        let native = format!(
+            "rm -f /tmp/native; perl -e '{PROGRAM}' /tmp/native {TURNS} > /tmp/native.out; \
+             cmp /tmp/native /tmp/wrote && cmp /tmp/native.out /tmp/out"
+        );
+        self.farm.sh("n1", &native);
+    }
+}
+
+#[test]
+fn a_program_goes_on_when_its_node_is_lost() {
+    let Some(farm) = Farm::up("safe", None) else {
+        return;
+    };
+    let words = format!("/tmp/wrote {TURNS}");
+    // Its host is killed, and it goes on from a checkpoint that is old: its calls since are compared.
+    let job = Job::start(&farm, 3600, PROGRAM, &words);
+    job.is_safe();
+    let why = farm.sh("n1", &format!("armento why {}", job.pid));
+    assert!(why.contains("it goes on if its node is lost"), "{why}");
+    farm.sh("n2", KILL_HOSTS);
+    job.leaves("n2");
+    job.ends_as_native();
+    let log = farm.sh("n1", "armento log");
+    assert!(log.contains("recovered"), "{log}");
+
+    // The body alone is killed, as a node that is short of memory does; with checkpoints all the time.
+    let job = Job::start(&farm, 1, PROGRAM, &words);
+    job.is_safe();
+    farm.sh("n2", "pkill -9 -x perl");
+    job.ends_as_native();
+}
+
+#[test]
+fn nothing_runs_twice_when_a_node_was_only_silent() {
+    let Some(farm) = Farm::up("silent", None) else {
+        return;
+    };
+    let job = Job::start(&farm, 3600, PROGRAM, &format!("/tmp/wrote {TURNS}"));
+    job.is_safe();
+    farm.sh("n2", "pkill -STOP -f '^armento host'");
+    job.leaves("n2");
+    farm.sh("n2", "pkill -CONT -f '^armento host'");
+    job.ends_as_native();
+    until("the end of the host that was silent", || {
+        !farm.run("n2", "pgrep -x perl").status.success()
+    });
+}
+
+#[test]
+fn a_program_that_cannot_go_on_ends_and_says_why() {
+    let Some(farm) = Farm::up("unsafe", None) else {
+        return;
+    };
+    let job = Job::start(&farm, 3600, CLOCK, "");
+    job.is_safe();
+    let before = farm.sh("n1", "wc -l < /tmp/out");
+    farm.sh("n2", KILL_HOSTS);
+    job.ends();
+    let said = job.said();
+    assert!(said.contains("went another way than before"), "{said}");
+    // Nothing that it did the second time reached anything.
+    let after = farm.sh("n1", "sort -n /tmp/out | uniq -d | wc -l; wc -l < /tmp/out");
+    assert!(after.starts_with("0\n"), "{before} then {after}");
+}
