@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Modes of conformance, as `armento conform --mode` takes them.
 const MODES: &str = "native,home,away,storm,storm-call";
 /// … and with everything on files made at home.
-const MODES_ALL: &str = "native,home,away,storm,storm-call,away-forward,storm-forward";
+const MODES_ALL: &str = "native,home,away,storm,storm-call,away-forward,storm-forward,lost";
 /// Guests at once, of conformance and of the fault campaign, on two cores: they wait more than they compute.
 const JOBS: &str = "4";
 

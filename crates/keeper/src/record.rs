@@ -16,7 +16,7 @@
 //! Next: `keeper/src/safe/mod.rs`.
 
 use crate::sync::lock;
-use armento_abi::{Packed, deadline, set_timeout};
+use armento_abi::{Packed, deadline, row, set_timeout};
 use armento_model::Tid;
 use armento_tracee::sys::SigInfo;
 use std::collections::HashMap;
@@ -54,7 +54,10 @@ impl CallId {
         let mut h = Xxh3::new();
         h.update(&c.nr.to_le_bytes());
         h.update(&[c.arg_ptrs]);
-        c.args.iter().for_each(|a| h.update(&a.to_le_bytes()));
+        // The registers behind the call's own arguments hold whatever the program left in them.
+        let own = row(c.nr.into()).map_or(c.args.len(), |r| r.args.len());
+        let own = c.args.iter().take(own);
+        own.for_each(|a| h.update(&a.to_le_bytes()));
         c.relocs.iter().for_each(|r| h.update(&r.to_le_bytes()));
         for o in &c.outs {
             h.update(format!("{o:?}").as_bytes());
@@ -67,7 +70,7 @@ impl CallId {
     pub fn of_mapping(args: &[u64; 6]) -> CallId {
         CallId::of(&Packed {
             nr: libc::SYS_mmap as u16,
-            args: *args,
+            data: args.iter().flat_map(|a| a.to_le_bytes()).collect(),
             ..Packed::default()
         })
     }
@@ -88,6 +91,8 @@ pub struct Answer {
     pub part: bool,
     /// How long it took.
     pub took: Duration,
+    /// What home's kernel wrote into the program's memory beside: an address, and bytes.
+    pub poke: Option<(u64, Vec<u8>)>,
 }
 
 struct Entry {
@@ -352,6 +357,8 @@ mod tests {
         for change in changes {
             assert_ne!(same, other(change));
         }
+        // write(2) has three arguments.
+        assert_eq!(same, other(|c| c.args[3] = 9));
         let wait = |ms| {
             CallId::of(&Packed {
                 nr: libc::SYS_poll as u16,

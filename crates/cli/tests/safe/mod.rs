@@ -25,9 +25,9 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn start(farm: &'a Farm, seconds: u32, program: &str, words: &str) -> Job<'a> {
+    fn start(farm: &'a Farm, how: &str, program: &str, words: &str) -> Job<'a> {
         let start = format!(
-            "rm -f /tmp/wrote; armento run --safe={seconds} --on n2 perl -e '{program}' {words} >/tmp/out 2>/tmp/err </dev/null & echo $!"
+            "rm -f /tmp/wrote; armento run --safe={how} --on n2 perl -e '{program}' {words} >/tmp/out 2>/tmp/err </dev/null & echo $!"
         );
         let pid = farm.sh("n1", &start).trim().to_owned();
         Job { farm, pid }
@@ -47,6 +47,13 @@ impl<'a> Job<'a> {
             safe["age_ms"].is_u64()
                 && safe["unsafe_now"].is_null()
                 && safe["calls"].as_u64() > Some(3)
+        });
+    }
+
+    fn wrote(&self, lines: u32) {
+        until("its lines", || {
+            let out = self.farm.sh("n1", "wc -l < /tmp/out");
+            out.trim().parse::<u32>().is_ok_and(|n| n >= lines)
         });
     }
 
@@ -87,7 +94,7 @@ fn a_program_goes_on_when_its_node_is_lost() {
     };
     let words = format!("/tmp/wrote {TURNS}");
     // Its host is killed, and it goes on from a checkpoint that is old: its calls since are compared.
-    let job = Job::start(&farm, 3600, PROGRAM, &words);
+    let job = Job::start(&farm, "3600", PROGRAM, &words);
     job.is_safe();
     let why = farm.sh("n1", &format!("armento why {}", job.pid));
     assert!(why.contains("it goes on if its node is lost"), "{why}");
@@ -98,7 +105,7 @@ fn a_program_goes_on_when_its_node_is_lost() {
     assert!(log.contains("recovered"), "{log}");
 
     // The body alone is killed, as a node that is short of memory does; with checkpoints all the time.
-    let job = Job::start(&farm, 1, PROGRAM, &words);
+    let job = Job::start(&farm, "1", PROGRAM, &words);
     job.is_safe();
     farm.sh("n2", "pkill -9 -x perl");
     job.ends_as_native();
@@ -109,7 +116,7 @@ fn nothing_runs_twice_when_a_node_was_only_silent() {
     let Some(farm) = Farm::up("silent", None) else {
         return;
     };
-    let job = Job::start(&farm, 3600, PROGRAM, &format!("/tmp/wrote {TURNS}"));
+    let job = Job::start(&farm, "3600", PROGRAM, &format!("/tmp/wrote {TURNS}"));
     job.is_safe();
     farm.sh("n2", "pkill -STOP -f '^armento host'");
     job.leaves("n2");
@@ -125,7 +132,7 @@ fn a_program_that_cannot_go_on_ends_and_says_why() {
     let Some(farm) = Farm::up("unsafe", None) else {
         return;
     };
-    let job = Job::start(&farm, 3600, CLOCK, "");
+    let job = Job::start(&farm, "3600", CLOCK, "");
     job.is_safe();
     let before = farm.sh("n1", "wc -l < /tmp/out");
     farm.sh("n2", KILL_HOSTS);
@@ -135,4 +142,18 @@ fn a_program_that_cannot_go_on_ends_and_says_why() {
     // Nothing that it did the second time reached anything.
     let after = farm.sh("n1", "sort -n /tmp/out | uniq -d | wc -l; wc -l < /tmp/out");
     assert!(after.starts_with("0\n"), "{before} then {after}");
+}
+
+#[test]
+fn output_that_was_held_goes_on_whatever_the_program_depends_on() {
+    let Some(farm) = Farm::up("exact", None) else {
+        return;
+    };
+    let job = Job::start(&farm, "exact", CLOCK, "");
+    job.wrote(20);
+    farm.sh("n2", KILL_HOSTS);
+    job.ends();
+    assert_eq!(job.said(), "");
+    let out = farm.sh("n1", "wc -l < /tmp/out; sort -n /tmp/out | cmp - /tmp/out && echo in order; sort /tmp/out | uniq -d | wc -l");
+    assert_eq!(out, "300\nin order\n0\n");
 }

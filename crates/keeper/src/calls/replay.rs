@@ -7,6 +7,7 @@ use crate::hosts::end_other_way;
 use crate::record::{Answer, CallId, Next, Record};
 use crate::state::Keep;
 use armento_abi::row;
+use armento_model::HomeTid;
 use armento_tracee::spawn;
 use armento_wire::call::Call;
 use armento_wire::talk::{self, FileKey, ToHost};
@@ -37,6 +38,10 @@ const SHORT: Duration = Duration::from_millis(1);
 /// A call that waited takes as long again: a program that has slept is not to find that it has not.
 fn answer_again(d: &Arc<Deputy>, seq: u32, a: Answer) {
     let (d, took) = (d.clone(), a.took);
+    if let Some((addr, bytes)) = a.poke {
+        let tid = HomeTid::of_home(d.tid);
+        d.link().send(&ToHost::Poke { tid, addr, bytes });
+    }
     let answer = move || match a.part {
         true => d.link().part(d.tid, seq, a.ret, &a.outs),
         false => d.link().reply(d.tid, seq, a.ret, &a.outs),

@@ -11,7 +11,6 @@ use armento_client::api::Pass;
 use armento_link::{Reader, Writer};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomeTid, NodeName, Stay, Tid};
-use armento_tracee::sys;
 use armento_wire::call::{self, Call};
 use armento_wire::session::Session;
 use armento_wire::talk::{self, SessionId, TALK, ToHome, ToHost};
@@ -222,15 +221,6 @@ impl HostLink {
     /// As [`HostLink::forget_names`].
     pub fn send_bounded(&self, m: &ToHost) {
         let _ = self.session.send_bounded(TALK, &[&talk::encode(m)]);
-    }
-
-    /// Copies what the deputy's kernel wrote at an address of the program.
-    pub fn poke(&self, tid: Tid, (addr, len): (u64, usize)) {
-        let mut bytes = vec![0u8; len];
-        if matches!(sys::vm_read(tid, addr, &mut bytes), Ok(n) if n == len) {
-            let tid = HomeTid::of_home(tid);
-            self.send(&ToHost::Poke { tid, addr, bytes });
-        }
     }
 
     /// The result of a call of a body.

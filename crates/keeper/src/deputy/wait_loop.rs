@@ -15,6 +15,7 @@ use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_model::{HomePid, HomeTid};
 use armento_tracee::region::DATA;
+use armento_tracee::sys;
 use armento_wire::call::{self, Call};
 use armento_wire::talk::ToHost;
 use std::sync::atomic::Ordering;
@@ -30,6 +31,9 @@ const ACTION: usize = 32;
 const SIGSET: u64 = 8;
 /// At the end of a slot's data.
 const ACTION_ROOM: u64 = 64;
+
+/// An address of the program, and bytes for it.
+type Poke = (u64, Vec<u8>);
 
 impl Deputy {
     /// Posts the next work. The deputy is woken when the lock is given back: its waiter takes it then.
@@ -183,7 +187,7 @@ impl Deputy {
     }
 
     /// Before the body learns what came of it. A call that a stop has ended will be made again by the body.
-    fn record(&self, doing: Option<&Doing>, ret: i64, outs: &[u8]) {
+    fn record(&self, doing: Option<&Doing>, ret: i64, outs: &[u8], poke: Option<&Poke>) {
         let Some(record) = &self.common.record else {
             return;
         };
@@ -199,6 +203,7 @@ impl Deputy {
                     outs: outs.to_vec(),
                     part: *cut,
                     took: begun.elapsed(),
+                    poke: poke.cloned(),
                 };
                 record.note(self.tid, *call, *nr, answer);
             }
@@ -206,6 +211,14 @@ impl Deputy {
             Some(Doing::Part(..)) => self.leaves_gap("a call was made in several steps"),
             _ => {}
         }
+    }
+
+    /// What home's kernel has written at an address of the program, when a sleep went on.
+    fn poke(&self, nr: u16, kept: Option<(u64, usize)>) -> Option<Poke> {
+        let (addr, len) = kept.filter(|_| i64::from(nr) == libc::SYS_restart_syscall)?;
+        let mut bytes = vec![0u8; len];
+        let read = sys::vm_read(self.tid, addr, &mut bytes);
+        matches!(read, Ok(n) if n == len).then_some((addr, bytes))
     }
 
     fn leaves_gap(&self, what: &str) {
@@ -266,7 +279,11 @@ impl Deputy {
         if posted {
             self.slot.wake();
         }
-        self.record(doing.as_ref(), ret, &outs);
+        let poke = match &doing {
+            Some(Doing::Call { nr, cut: false, .. }) => self.poke(*nr, kept).or(late),
+            _ => None,
+        };
+        self.record(doing.as_ref(), ret, &outs, poke.as_ref());
         match doing {
             Some(Doing::Call { seq, cut: true, .. }) => {
                 self.link().part(self.tid, seq, ret, &outs);
@@ -289,14 +306,9 @@ impl Deputy {
                 {
                     return;
                 }
-                if i64::from(nr) == libc::SYS_restart_syscall
-                    && let Some(k) = kept
-                {
-                    self.leaves_gap("home's kernel wrote into its memory when a sleep went on");
-                    self.link().poke(self.tid, k);
-                } else if let Some(poke) = late {
-                    self.leaves_gap("home's kernel wrote into its memory when a sleep went on");
-                    self.link().send(&poke);
+                if let Some((addr, bytes)) = poke {
+                    let tid = HomeTid::of_home(self.tid);
+                    self.link().send(&ToHost::Poke { tid, addr, bytes });
                 }
                 self.link().reply(self.tid, seq, ret, &outs);
             }
@@ -434,7 +446,7 @@ impl Deputy {
 
     /// A continuation has no results of its own: those of the call that we ran for the body go where its registers,
     /// which are unchanged, still point.
-    fn late(&self, st: &State, doing: Option<&Doing>, ret: i64) -> Option<ToHost> {
+    fn late(&self, st: &State, doing: Option<&Doing>, ret: i64) -> Option<Poke> {
         let Some(Doing::Call { nr, args, .. }) = doing else {
             return None;
         };
@@ -449,11 +461,7 @@ impl Deputy {
             _ => return None,
         };
         let bytes = self.collect(&st.results, ret);
-        (addr != 0 && !bytes.is_empty()).then_some(ToHost::Poke {
-            tid: HomeTid::of_home(self.tid),
-            addr,
-            bytes,
-        })
+        (addr != 0 && !bytes.is_empty()).then_some((addr, bytes))
     }
 
     /// Children that were away used more than home's kernel knows.

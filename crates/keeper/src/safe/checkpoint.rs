@@ -108,9 +108,10 @@ fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[&link]);
     let done = take(keep, pid, (&link, mv), (&pages, before));
-    keep.moves.end(mv);
     go_on(keep, pid, &link, mv);
-    done.map_err(|e| reason_of_source(e, &news))
+    let done = done.map_err(|e| reason_of_source(e, &news));
+    keep.moves.end(mv);
+    done
 }
 
 fn bound() -> Bound {

@@ -60,7 +60,7 @@ pub fn recover(keep: &Arc<Keep>, pid: Pid, from: &NodeName, to: &Dest) {
         Err(e) => {
             let why = match e.detail() {
                 detail if detail.is_empty() => e.stay().to_string(),
-                detail => format!("{}: {detail}", e.stay()),
+                detail => detail,
             };
             end_lost(keep, pid, from, &why);
         }
