@@ -356,6 +356,10 @@ impl Hold {
             if !inside(self.regs.rip) {
                 return Ok(Outside::Yes);
             }
+            if self.is_to_restart() {
+                // It goes back to its call as soon as it runs.
+                return Ok(Outside::AtCall);
+            }
             let mut next = [0u8; 2];
             let got = sys::vm_read(self.tid, self.regs.rip, &mut next);
             if got.is_ok_and(|n| n == next.len()) && next == SYSCALL {
@@ -368,6 +372,11 @@ impl Hold {
             self.regs = trace::regs(self.tid)?;
         }
         Ok(Outside::TooFar)
+    }
+
+    /// Whether it was interrupted in a call that the kernel makes it begin again. KERNEL: arch_do_signal_or_restart.
+    fn is_to_restart(&self) -> bool {
+        self.regs.orig_rax as i64 >= 0 && (-516..=-512).contains(&(self.regs.rax as i64))
     }
 
     /// Takes the signals that arrived while all were blocked: they are then not sent again.
