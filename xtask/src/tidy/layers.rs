@@ -19,7 +19,7 @@ const LAYERS: &[&[&str]] = &[
     &["keeper", "host"],
     &["noded"],
     &["scenario", "fabric", "provision"],
-    &["sim", "lab", "machines"],
+    &["sim", "lab", "machines", "nfs"],
     &["mpi", "metrics"],
     &["conform", "papers"],
     &["tui", "web", "mosix", "schema"],
