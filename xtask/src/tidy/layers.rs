@@ -20,7 +20,7 @@ const LAYERS: &[&[&str]] = &[
     &["noded"],
     &["scenario", "fabric"],
     &["provision"],
-    &["sim", "lab", "machines"],
+    &["sim", "lab", "machines", "nfs"],
     &["mpi", "metrics"],
     &["conform", "papers"],
     &["tui", "web", "mosix", "schema"],
