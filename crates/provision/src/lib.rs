@@ -14,6 +14,6 @@ pub mod init;
 pub mod initrd;
 pub mod layout;
 pub mod problem;
-pub mod server;
+
 pub mod stage;
 pub mod view;

@@ -87,8 +87,11 @@ pub fn choose(dep: &str, alias: &str, builtin: &str) -> Found {
         if let (Some("alias"), Some(pattern), Some(module)) =
             (words.next(), words.next(), words.next())
         {
-            let list = aliases.entry(name(module)).or_default();
-            list.push(pattern.to_owned());
+            // Those of device trees have commas, which the list in the archive uses; PCs have no device trees.
+            if !pattern.contains(',') {
+                let list = aliases.entry(name(module)).or_default();
+                list.push(pattern.to_owned());
+            }
         }
     }
     let modules = wanted.iter().filter_map(|name| {
