@@ -14,6 +14,7 @@ pub mod init;
 pub mod initrd;
 pub mod layout;
 pub mod problem;
+pub mod server;
 
 pub mod stage;
 pub mod view;

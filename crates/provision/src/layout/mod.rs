@@ -38,6 +38,9 @@ pub struct Settings {
     pub nfs: u16,
     #[serde(default = "tftp")]
     pub tftp: PathBuf,
+    /// Words for the kernel of every node: `console=ttyS0`.
+    #[serde(default)]
+    pub append: String,
 }
 
 fn http() -> u16 {
@@ -69,6 +72,11 @@ impl BootDir {
     /// The progress of each machine, as the server knew it last.
     pub fn progress(&self) -> PathBuf {
         self.0.join("progress.json")
+    }
+
+    /// The secret that signs NFS handles: the same on all boot servers of a farm.
+    pub fn nfs_key(&self) -> PathBuf {
+        self.0.join("nfs.key")
     }
 
     /// Directories of live roots that outlive a restart, one below it for each node.
