@@ -22,7 +22,7 @@ pub struct NodeFile {
     pub address: std::net::Ipv4Addr,
     /// HTTP of its boot servers.
     pub servers: Vec<std::net::SocketAddrV4>,
-    /// None where no boot server makes tokens: then somebody else lets it join.
+    /// None where no boot server made a token: the unit asks again.
     pub joining: Option<Joining>,
 }
 
@@ -42,8 +42,7 @@ pub fn leave_word(order: &Order, servers: &Servers) -> Result<(), String> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", &run, "tmpfs", flags, c"mode=0755").map_err(|e| format!("{run}: {e}"))?;
     // A farm may have been made elsewhere, or not yet: the node starts all the same.
-    let joining = servers.get(&format!("/join?mac={}", order.mac)).ok();
-    let joining = joining.and_then(|bytes| serde_json::from_slice::<Joining>(&bytes).ok());
+    let joining = servers.joining().ok();
     let word = NodeFile {
         node: order.node.clone(),
         mac: order.mac,

@@ -51,6 +51,24 @@ impl Servers {
         }
     }
 
+    /// Those of a machine that runs.
+    pub fn of_node(file: &super::files::NodeFile) -> Servers {
+        let server = |http: &std::net::SocketAddrV4| ServerAddress {
+            http: *http,
+            nfs: 0,
+        };
+        Servers {
+            mac: file.mac,
+            all: file.servers.iter().map(server).collect(),
+        }
+    }
+
+    /// A token for this machine.
+    pub fn joining(&self) -> Result<Joining, String> {
+        let bytes = self.get(&format!("/join?mac={}", self.mac))?;
+        serde_json::from_slice(&bytes).map_err(|e| e.to_string())
+    }
+
     /// Tells how far this machine is. A server that does not hear it is no obstacle.
     pub fn tell(&self, step: Step, trouble: Option<&str>) {
         let told = Told {
@@ -144,4 +162,18 @@ impl Servers {
         }
         Err(why)
     }
+}
+
+/// The progress that a boot server knows.
+pub fn status(server: std::net::SocketAddr) -> Result<crate::stage::Board, String> {
+    #[derive(Deserialize)]
+    struct Status {
+        board: crate::stage::Board,
+    }
+    let answer = minreq::get(format!("http://{server}/status"))
+        .with_timeout(SHORT_S)
+        .send()
+        .map_err(|e| e.to_string())?;
+    let status: Status = serde_json::from_slice(answer.as_bytes()).map_err(|e| e.to_string())?;
+    Ok(status.board)
 }

@@ -18,6 +18,6 @@ mod sys;
 
 pub use command_line::{Order, RootKind, ServerAddress, command_line, read_order};
 pub use files::{NODE_FILE, NodeFile};
-pub use http::{Asked, Joining, Told};
+pub use http::{Asked, Joining, Servers, Told, status};
 pub use relay::{RELAY, relay_main};
 pub use run::main;

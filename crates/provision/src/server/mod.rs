@@ -10,6 +10,14 @@ mod orders;
 mod serve;
 mod state;
 
+pub use dnsmasq::configuration;
 pub use node_files::{machine_id, node_files, node_tar};
 pub use orders::{Answer, order, script};
 pub use serve::{Hooks, Server};
+
+/// Fills a secret.
+pub fn random(secret: &mut [u8]) -> std::io::Result<()> {
+    use ring::rand::SecureRandom as _;
+    let filled = ring::rand::SystemRandom::new().fill(secret);
+    filled.map_err(|_| std::io::Error::other("the kernel gives no random bytes"))
+}
