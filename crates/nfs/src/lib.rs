@@ -14,11 +14,17 @@
 //!                                view (which file a name is) ─► tree (handles, open files, identities)
 //! ```
 
+mod clients;
 mod export;
+mod programs;
+mod rpc;
 mod server;
+mod tree;
+mod view;
 
+pub use clients::ClientStats;
 pub use export::{Access, Caller, Export, Exports, Identity, Key, Place, Resolver, Squash};
-pub use server::{ClientStats, Running, Server};
+pub use server::{Running, Server};
 
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]

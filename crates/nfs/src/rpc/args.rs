@@ -57,7 +57,11 @@ mod tests {
         assert_eq!(Args::new(&huge).bytes(usize::MAX), Err(Garbage));
         assert_eq!(Args::new(&huge).numbers(16), Err(Garbage));
         assert_eq!(Args::new(&[0, 0, 0, 5, 1, 2]).bytes(64), Err(Garbage));
-        assert_eq!(Args::new(&[0, 0, 0, 1, 9]).bytes(64), Err(Garbage), "no filling");
+        assert_eq!(
+            Args::new(&[0, 0, 0, 1, 9]).bytes(64),
+            Err(Garbage),
+            "no filling"
+        );
         let mut two = Args::new(&[0, 0, 0, 1, 9, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(two.bytes(64), Ok(&[9][..]));
         assert_eq!(two.bytes(64), Ok(&[][..]));

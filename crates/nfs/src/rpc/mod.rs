@@ -10,7 +10,5 @@ mod reply;
 
 pub use args::{Args, Garbage};
 pub use call::{Call, Opening, User, open};
-pub use record::{Next, RECORD_MAX, Records};
-pub use reply::{Accept, Body, Reply, denied};
-
-pub use nfs3_types::rpc::auth_stat;
+pub use record::{Next, Records};
+pub use reply::{Accept, Body, Reply};

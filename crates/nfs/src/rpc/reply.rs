@@ -34,7 +34,10 @@ pub enum Accept {
     /// Results, and a piece of a file behind them.
     Done(Vec<u8>, Option<Body>),
     NoProgram,
-    NoVersion { low: u32, high: u32 },
+    NoVersion {
+        low: u32,
+        high: u32,
+    },
     NoProcedure,
     Garbage,
 }
@@ -75,9 +78,11 @@ impl Reply {
         let (data, results, body) = match how {
             Accept::Done(results, body) => (accept_stat_data::SUCCESS, results, body),
             Accept::NoProgram => (accept_stat_data::PROG_UNAVAIL, Vec::new(), None),
-            Accept::NoVersion { low, high } => {
-                (accept_stat_data::PROG_MISMATCH { low, high }, Vec::new(), None)
-            }
+            Accept::NoVersion { low, high } => (
+                accept_stat_data::PROG_MISMATCH { low, high },
+                Vec::new(),
+                None,
+            ),
             Accept::NoProcedure => (accept_stat_data::PROC_UNAVAIL, Vec::new(), None),
             Accept::Garbage => (accept_stat_data::GARBAGE_ARGS, Vec::new(), None),
         };
@@ -142,7 +147,9 @@ fn send_file(body: &Body, to: &TcpStream) -> io::Result<()> {
 fn send_copy(body: &Body, mut offset: u64, end: u64, mut to: &TcpStream) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     while offset < end {
-        let left = buffer.len().min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+        let left = buffer
+            .len()
+            .min(usize::try_from(end - offset).unwrap_or(usize::MAX));
         match rustix::io::pread(body.file.as_fd(), &mut buffer[..left], offset) {
             Ok(0) | Err(Errno::IO) => return send_zeros(end - offset, to),
             Ok(n) => {

@@ -1,25 +1,30 @@
 //! Listens, and answers each connection in a thread of its own. Start at [`Server`].
 //!
 //! A connection's calls are answered one after the other: what a client sends ahead waits in the socket, so that no
-//! queue is needed. Lock order: `connections`, then `exports`, then those of clients.
+//! queue is needed. No lock is held while a call is answered.
 
-mod clients;
-
-pub use clients::{ClientStats, Counters};
+mod connection;
 
 use crate::NfsError;
+use crate::clients::{ClientStats, Connected};
 use crate::export::{Exports, Resolver};
-use clients::{Clients, Connected};
+use crate::programs::{Session, World};
+use crate::tree::{Trees, own_umask};
 use std::collections::BTreeMap;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 2048;
 /// Connections of one address at once. KERNEL: nfs(5), nconnect: at most 16 for a mount.
 const ADDRESS_MAX: u32 = 512;
+/// Of a connection's thread; replies are built on the heap.
+const STACK: usize = 256 << 10;
+/// After a failed accept(2), when descriptors are short.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// Starts servers.
 #[derive(Debug)]
@@ -34,10 +39,18 @@ pub struct Running {
 }
 
 struct Shared {
+    world: Arc<World>,
     resolver: Box<dyn Resolver>,
-    clients: Clients,
     stops: AtomicBool,
-    connections: Mutex<BTreeMap<u64, TcpStream>>,
+    connections: Mutex<Connections>,
+    /// Told when a connection ends.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Connections {
+    next: u64,
+    open: BTreeMap<u64, TcpStream>,
 }
 
 impl Server {
@@ -47,15 +60,16 @@ impl Server {
         exports: Exports,
         resolver: impl Resolver + 'static,
     ) -> Result<Running, NfsError> {
+        let world = Arc::new(World::new(Trees::open(&exports)?));
         let listen = |cause| NfsError::Listen { address, cause };
         let listener = Arc::new(TcpListener::bind(address).map_err(listen)?);
         let address = listener.local_addr().map_err(listen)?;
-        let _ = exports;
         let shared = Arc::new(Shared {
+            world,
             resolver: Box::new(resolver),
-            clients: Clients::default(),
             stops: AtomicBool::new(false),
             connections: Mutex::default(),
+            ended: Condvar::new(),
         });
         let accepts = std::thread::Builder::new().name("nfs".into()).spawn({
             let (shared, listener) = (shared.clone(), listener.clone());
@@ -78,12 +92,12 @@ impl Running {
 
     /// All clients since the beginning.
     pub fn clients(&self) -> Vec<ClientStats> {
-        self.shared.clients.stats()
+        self.shared.world.clients.stats()
     }
 
     /// Serves these from now on; connections stay. After an error those before are served as before.
     pub fn replace(&self, exports: Exports) -> Result<(), NfsError> {
-        let _ = exports;
+        self.shared.world.replace(Trees::open(&exports)?);
         Ok(())
     }
 
@@ -96,17 +110,16 @@ impl Running {
         self.shared.stops.store(true, Ordering::SeqCst);
         // KERNEL: shutdown(2) of a listening socket ends accept(2).
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
-        let all = self
-            .shared
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        for stream in all.values() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        drop(all);
         if let Some(accepts) = self.accepts.take() {
             let _ = accepts.join();
+        }
+        let mut connections = self.shared.connections();
+        for stream in connections.open.values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        while !connections.open.is_empty() {
+            let woken = self.shared.ended.wait(connections);
+            connections = woken.unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -117,12 +130,75 @@ impl Drop for Running {
     }
 }
 
+impl Shared {
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
     while !shared.stops.load(Ordering::SeqCst) {
-        let Ok((_stream, peer)) = listener.accept() else {
-            continue;
-        };
-        let _: Option<Connected> = shared.clients.connect(peer.ip(), ADDRESS_MAX);
-        let _ = (shared.resolver.caller(peer.ip()), CONNECTIONS_MAX);
+        match listener.accept() {
+            Ok((stream, peer)) => {
+                if let Err(why) = begin(shared, stream, peer) {
+                    tracing::debug!(%peer, %why, "connection not served");
+                }
+            }
+            // Too few descriptors, or shut down.
+            Err(_) => std::thread::sleep(ACCEPT_AGAIN),
+        }
     }
+}
+
+/// One connection as long as it is served; dropped at its end, also after a panic.
+struct Place {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.connections().open.remove(&self.number);
+        self.shared.ended.notify_all();
+    }
+}
+
+/// Starts a thread for a connection; an error says why it is closed.
+fn begin(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> std::io::Result<()> {
+    let refused = |why: &str| std::io::Error::other(why.to_owned());
+    let client = connection::client(&*shared.resolver, peer.ip());
+    let client = client.ok_or_else(|| refused("its address is refused"))?;
+    let connected = shared.world.clients.connect(client.address, ADDRESS_MAX);
+    let Connected(counters) = connected
+        .as_ref()
+        .ok_or_else(|| refused("too many connections of its address"))?;
+    counters.is_node(client.name.as_deref());
+    let counters = counters.clone();
+    let mut connections = shared.connections();
+    if connections.open.len() >= CONNECTIONS_MAX {
+        return Err(refused("too many connections"));
+    }
+    let number = connections.next;
+    connections.next += 1;
+    connections.open.insert(number, stream.try_clone()?);
+    drop(connections);
+    let place = Place {
+        shared: shared.clone(),
+        number,
+    };
+    let thread = std::thread::Builder::new().name("nfs-client".into());
+    thread.stack_size(STACK).spawn(move || {
+        let (_connected, place) = (connected, place);
+        let shared = &place.shared;
+        let mut session = Session::new(shared.world.clone(), client, counters);
+        let ended =
+            own_umask().and_then(|()| connection::serve(&*shared.resolver, &stream, &mut session));
+        let _ = stream.shutdown(Shutdown::Both);
+        if let Err(why) = ended {
+            tracing::debug!(%peer, %why, "connection closed");
+        }
+    })?;
+    Ok(())
 }

@@ -1,4 +1,6 @@
-//! What each client has done: for the status of nodes that start.
+//! What each client has done: for the status of nodes that start. Start at [`Clients`].
+//!
+//! This room knows addresses and numbers only.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
