@@ -47,14 +47,18 @@ fn be_member(word: &NodeFile, servers: &Servers) -> anyhow::Result<()> {
         // The first token is used up by a join that failed late.
         let joined = joining.map(|j| try_join(&config, word, &j));
         if !matches!(joined, Some(Ok(()))) {
-            let another = servers.joining().map_err(|e| anyhow::anyhow!("no token: {e}"))?;
+            let another = servers
+                .joining()
+                .map_err(|e| anyhow::anyhow!("no token: {e}"))?;
             try_join(&config, word, &another)?;
         }
     }
     let until = Instant::now() + UP;
     while !is_alive() {
         if Instant::now() > until {
-            anyhow::bail!("it has joined, and its daemon does not answer: systemctl status armento");
+            anyhow::bail!(
+                "it has joined, and its daemon does not answer: systemctl status armento"
+            );
         }
         sleep(AGAIN);
     }

@@ -236,6 +236,9 @@ fn a_node_is_added_by_one_line() {
     assert!(other.0.contains("00:1b:21:00:02:00"), "{other:?}");
 }
 
-fn read_with(text: &str, open: &dyn Fn(&str) -> Result<String, String>) -> armento_fabric::inventory::Farm {
+fn read_with(
+    text: &str,
+    open: &dyn Fn(&str) -> Result<String, String>,
+) -> armento_fabric::inventory::Farm {
     armento_fabric::inventory::parse("farm.toml", text, open).unwrap_or_else(|e| panic!("{e}"))
 }

@@ -201,8 +201,8 @@ fn dnsmasq_accepts_both_configurations() {
     let farm = farm("hpl");
     for (name, dhcp) in [("own", Dhcp::Own), ("proxy", Dhcp::Proxy)] {
         let file = root.0.join(name);
-        let text =
-            render::dnsmasq(&farm, farm.node("srv").expect("srv"), &service(dhcp)).expect("boot net");
+        let text = render::dnsmasq(&farm, farm.node("srv").expect("srv"), &service(dhcp))
+            .expect("boot net");
         fs::write(&file, text).expect("file");
         let said = run(Command::new("dnsmasq").arg("--test").arg("-C").arg(&file));
         assert!(said.contains("OK"), "{name}: {said}");

@@ -202,7 +202,9 @@ fn build(args: &Build) -> Result<i32> {
     };
     let armento = std::env::current_exe()?;
     let name = &args.name;
-    let made = progress(name, |said| image::build(&store, name, &options, &armento, said))?;
+    let made = progress(name, |said| {
+        image::build(&store, name, &options, &armento, said)
+    })?;
     Ok(tell(&store, &made, args.common.json, "is made"))
 }
 
@@ -222,7 +224,9 @@ fn import(args: &Import) -> Result<i32> {
     };
     let armento = std::env::current_exe()?;
     let name = &args.name;
-    let made = progress(name, |said| image::import(&store, name, &options, &armento, said))?;
+    let made = progress(name, |said| {
+        image::import(&store, name, &options, &armento, said)
+    })?;
     Ok(tell(&store, &made, args.common.json, "is made"))
 }
 
@@ -279,7 +283,12 @@ fn list(args: &List) -> Result<i32> {
             format!("{} ago", span(now.saturating_sub(manifest.made) * 1000)),
             format!("{} MB", manifest.bytes / 1_000_000),
             manifest.kernel.clone(),
-            if manifest.erofs.is_some() { "live, ram" } else { "live" }.into(),
+            if manifest.erofs.is_some() {
+                "live, ram"
+            } else {
+                "live"
+            }
+            .into(),
             manifest.from.clone(),
         ]);
         documents.push(json!({
@@ -323,7 +332,10 @@ fn back(args: &Back) -> Result<i32> {
     let store = args.common.store()?;
     if args.common.dry.dry_run {
         let number = store.before(&args.name).map_err(Failure::from)?;
-        let would = format!("let nodes boot {}@{number} from their next start on", args.name);
+        let would = format!(
+            "let nodes boot {}@{number} from their next start on",
+            args.name
+        );
         return Ok(dry_run::show(&[would], args.common.json));
     }
     let generation = store.back(&args.name).map_err(Failure::from)?;
@@ -362,7 +374,11 @@ fn diff(args: &Diff) -> Result<i32> {
         Change::Changed { path, what } => format!("~ {path} ({})\n", what.join(", ")),
     };
     let text: String = changes.iter().map(line).collect();
-    say(if text.is_empty() { "nothing differs\n" } else { &text });
+    say(if text.is_empty() {
+        "nothing differs\n"
+    } else {
+        &text
+    });
     Ok(0)
 }
 
@@ -371,7 +387,10 @@ fn remove(args: &Remove) -> Result<i32> {
     if args.wanted.number.is_none() {
         let failure = Failure {
             message: "which generation? nothing was changed".into(),
-            hint: format!("armento boot image remove {}@1; `armento boot image list` shows them", args.wanted.image),
+            hint: format!(
+                "armento boot image remove {}@1; `armento boot image list` shows them",
+                args.wanted.image
+            ),
         };
         return Err(failure.into());
     }
@@ -380,7 +399,10 @@ fn remove(args: &Remove) -> Result<i32> {
     if args.common.dry.dry_run {
         let would = match (store.is_current(&generation), users.is_empty()) {
             (true, _) => format!("be refused: nodes boot {generation}"),
-            (_, false) => format!("be refused: {generation} is the root of {}", users.join(", ")),
+            (_, false) => format!(
+                "be refused: {generation} is the root of {}",
+                users.join(", ")
+            ),
             _ => format!("remove {generation}"),
         };
         return Ok(dry_run::show(&[would], args.common.json));
@@ -390,7 +412,10 @@ fn remove(args: &Remove) -> Result<i32> {
     drop(waiting);
     removed?;
     match args.common.json {
-        true => say_json("armento.boot.image/1", json!({ "removed": generation.to_string() })),
+        true => say_json(
+            "armento.boot.image/1",
+            json!({ "removed": generation.to_string() }),
+        ),
         false => say(&format!("{generation} is removed\n")),
     }
     Ok(0)

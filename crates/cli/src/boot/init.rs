@@ -70,12 +70,19 @@ pub fn run(args: &Args) -> Result<i32> {
     check_net(&farm, args.net.as_deref())?;
     if !farm.boot_servers.contains(&server.name) {
         let failure = Failure {
-            message: format!("{} is no boot server of the inventory; nothing was changed", server.name),
-            hint: format!("write it there: farm = {{ name = \"…\", boot_servers = [\"{}\"] }}", server.name),
+            message: format!(
+                "{} is no boot server of the inventory; nothing was changed",
+                server.name
+            ),
+            hint: format!(
+                "write it there: farm = {{ name = \"…\", boot_servers = [\"{}\"] }}",
+                server.name
+            ),
         };
         return Err(failure.into());
     }
-    let inventory = fs::canonicalize(&args.source.farm).unwrap_or_else(|_| args.source.farm.clone());
+    let inventory =
+        fs::canonicalize(&args.source.farm).unwrap_or_else(|_| args.source.farm.clone());
     let settings = Settings {
         inventory,
         server: server.name.clone(),
@@ -91,7 +98,9 @@ pub fn run(args: &Args) -> Result<i32> {
         if !path.is_file() {
             let failure = Failure {
                 message: format!("{} is missing; nothing was changed", path.display()),
-                hint: "apt-get install ipxe, or name the directory of iPXE's programs with --loaders".into(),
+                hint:
+                    "apt-get install ipxe, or name the directory of iPXE's programs with --loaders"
+                        .into(),
             };
             return Err(failure.into());
         }
@@ -105,7 +114,11 @@ pub fn run(args: &Args) -> Result<i32> {
     let net = farm.boot_net().map_or("", |n| n.name.as_str());
     if args.dry.dry_run {
         let would = [
-            format!("make {} the boot directory of {}", boot.0.display(), server.name),
+            format!(
+                "make {} the boot directory of {}",
+                boot.0.display(),
+                server.name
+            ),
             format!("copy iPXE from {} to it", args.loaders.display()),
             format!("write dnsmasq's configuration for the net {net}, {way}"),
         ];
@@ -133,14 +146,19 @@ fn check_net(farm: &Farm, net: Option<&str>) -> Result<()> {
     let failure = match (net, booting) {
         (Some(wanted), _) if !farm.nets.contains_key(wanted) => Failure {
             message: format!("the inventory has no net `{wanted}`; nothing was changed"),
-            hint: format!("its nets: {}", farm.nets.keys().cloned().collect::<Vec<_>>().join(", ")),
+            hint: format!(
+                "its nets: {}",
+                farm.nets.keys().cloned().collect::<Vec<_>>().join(", ")
+            ),
         },
         (_, None) => Failure {
             message: "no net of the inventory is for booting; nothing was changed".into(),
             hint: "add boot = true to one: net.mgmt = { cidr = \"…\", boot = true }".into(),
         },
         (Some(wanted), Some(other)) if wanted != other => Failure {
-            message: format!("nodes boot from the net {other}, not from {wanted}; nothing was changed"),
+            message: format!(
+                "nodes boot from the net {other}, not from {wanted}; nothing was changed"
+            ),
             hint: format!("move boot = true from net.{other} to net.{wanted} in the inventory"),
         },
         _ => return Ok(()),
@@ -155,7 +173,12 @@ fn write(
     loaders: &Path,
 ) -> Result<(), armento_provision::problem::BootError> {
     use armento_provision::problem::At as _;
-    for dir in [boot.0.clone(), boot.images(), boot.loaders(), boot.persistent()] {
+    for dir in [
+        boot.0.clone(),
+        boot.images(),
+        boot.loaders(),
+        boot.persistent(),
+    ] {
         fs::create_dir_all(&dir).at(&dir)?;
     }
     for name in LOADERS {

@@ -104,7 +104,10 @@ pub fn claim(args: &ClaimArgs) -> Result<i32> {
             ]
         })
         .collect();
-    say(&table(&[("CARD", false), ("SEEN", false), ("", true)], &rows));
+    say(&table(
+        &[("CARD", false), ("SEEN", false), ("", true)],
+        &rows,
+    ));
     say("\narmento boot claim CARD NAME gives one a name\n");
     Ok(0)
 }

@@ -44,8 +44,8 @@ pub fn run(args: &Args) -> Result<i32> {
     let inventory = farm(&settings)?;
     let nfs: Arc<Mutex<Option<Running>>> = Arc::default();
     let hooks = hooks(&boot, &settings, args.config.clone(), nfs.clone());
-    let server = Server::new(boot.clone(), settings.clone(), inventory, hooks)
-        .map_err(Failure::from)?;
+    let server =
+        Server::new(boot.clone(), settings.clone(), inventory, hooks).map_err(Failure::from)?;
     let node_at = server.node_at();
     let resolver = move |address: IpAddr| match node_at(address) {
         Some(name) => Caller::Node(name),

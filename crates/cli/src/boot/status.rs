@@ -141,12 +141,12 @@ impl Known {
         let cells = |r: &Row| {
             let verdict = judge(r.progress, self.now_ms);
             let step = r.progress.map_or("-", |p| p.step().word());
-            let took = r.progress.map_or("-".into(), |p| {
-                span(p.at_ms().saturating_sub(p.began_ms()))
-            });
-            let ago = r.progress.map_or("-".into(), |p| {
-                span(self.now_ms.saturating_sub(p.at_ms()))
-            });
+            let took = r
+                .progress
+                .map_or("-".into(), |p| span(p.at_ms().saturating_sub(p.began_ms())));
+            let ago = r
+                .progress
+                .map_or("-".into(), |p| span(self.now_ms.saturating_sub(p.at_ms())));
             let note = match (&verdict.well, r.progress) {
                 (true, _) => String::new(),
                 (false, Some(p)) if p.node.is_none() => "waits: armento boot claim".into(),
@@ -221,10 +221,16 @@ pub fn why(args: &WhyArgs) -> Result<i32> {
     let row = rows
         .iter()
         .find(|r| r.node == Some(&args.machine) || (mac.is_some() && r.mac == mac));
-    let disk = known.farm.node(&args.machine).is_some_and(|n| n.root == Root::Disk);
+    let disk = known
+        .farm
+        .node(&args.machine)
+        .is_some_and(|n| n.root == Root::Disk);
     let row = row.filter(|_| !disk).ok_or_else(|| {
         let message = match disk {
-            true => format!("{} has a disk and does not boot from the farm", args.machine),
+            true => format!(
+                "{} has a disk and does not boot from the farm",
+                args.machine
+            ),
             false => format!("no node and no machine is called {}", args.machine),
         };
         Failure {

@@ -38,7 +38,10 @@ pub fn add_node(
     let fail = |what: String, hint: &str| Err((what, hint.to_owned()));
     if let Some(known) = farm.node_with(new.mac) {
         return fail(
-            format!("the card {} is in the inventory: {} has it", new.mac, known.name),
+            format!(
+                "the card {} is in the inventory: {} has it",
+                new.mac, known.name
+            ),
             "the same card cannot have two names",
         );
     }
@@ -55,7 +58,11 @@ pub fn add_node(
     if let Some(known) = farm.node(new.name) {
         if !known.boot_macs(&net.name).is_empty() {
             return fail(
-                format!("{} has the card {} in the inventory", new.name, known.boot_macs(&net.name)[0]),
+                format!(
+                    "{} has the card {} in the inventory",
+                    new.name,
+                    known.boot_macs(&net.name)[0]
+                ),
                 "change it there if the machine has another card now",
             );
         }
@@ -98,7 +105,10 @@ pub fn add_node(
             );
         }
     };
-    let Some(table) = profiles.and_then(|p| p.get(&profile)).and_then(Value::as_table) else {
+    let Some(table) = profiles
+        .and_then(|p| p.get(&profile))
+        .and_then(Value::as_table)
+    else {
         return fail(
             format!("the inventory has no profile `{profile}`"),
             "name one that is there",

@@ -37,7 +37,9 @@ pub fn dnsmasq(farm: &Farm, server: &Node, service: &BootService) -> Option<Stri
     let mut line = |l: std::fmt::Arguments| _ = writeln!(text, "{l}");
     line(format_args!("tftp-root={}", service.tftp));
     // Progress of nodes is read from what it logs; it never forks away from its supervisor.
-    line(format_args!("keep-in-foreground\nlog-facility=-\npid-file="));
+    line(format_args!(
+        "keep-in-foreground\nlog-facility=-\npid-file="
+    ));
     // Addresses follow from the inventory: there is nothing to remember, and any boot server gives the same ones.
     line(format_args!("leasefile-ro"));
     // iPXE sends option 175. It waits 16 s for a router of IPv6 if none answers.

@@ -79,7 +79,9 @@ pub fn build(
     said("fetching and unpacking packages");
     let mut make = Command::new("mmdebstrap");
     make.args(["--quiet", "--mode=root", "--variant=minbase"]);
-    let packages = PACKAGES.into_iter().chain(options.include.iter().map(String::as_str));
+    let packages = PACKAGES
+        .into_iter()
+        .chain(options.include.iter().map(String::as_str));
     let packages: Vec<&str> = packages.collect();
     make.arg(format!("--include={}", packages.join(",")));
     let kernel = match backports {
@@ -96,8 +98,16 @@ pub fn build(
     }
     run(&mut make, "mmdebstrap", &draft.log())?;
     // Ours takes its place.
-    for entry in fs::read_dir(draft.root().join("boot")).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with("initrd.img-") {
+    for entry in fs::read_dir(draft.root().join("boot"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("initrd.img-")
+        {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -123,7 +133,12 @@ fn sources(mirror: &str, suite: &str, backports: bool) -> Vec<String> {
 /// The mirror that apt uses here.
 fn apt_mirror() -> String {
     let said = Command::new("apt-get")
-        .args(["indextargets", "--format", "$(SITE)", "Created-By: Packages"])
+        .args([
+            "indextargets",
+            "--format",
+            "$(SITE)",
+            "Created-By: Packages",
+        ])
         .output();
     let said = said.map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
     let said = said.unwrap_or_default();

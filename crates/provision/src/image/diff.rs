@@ -1,8 +1,8 @@
 //! What differs between two roots.
 
 use super::manifest::{Entry, Kind};
-use super::store::Generation;
 use super::scan;
+use super::store::Generation;
 use crate::problem::BootError;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -11,10 +11,17 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "change", rename_all = "lowercase")]
 pub enum Change {
-    Added { path: String },
-    Removed { path: String },
+    Added {
+        path: String,
+    },
+    Removed {
+        path: String,
+    },
     /// `what`: content, mode, owner, kind.
-    Changed { path: String, what: Vec<&'static str> },
+    Changed {
+        path: String,
+        what: Vec<&'static str>,
+    },
 }
 
 /// From the files of one generation to those of another, by path.

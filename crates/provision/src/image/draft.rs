@@ -62,7 +62,10 @@ impl Draft {
         let arch = elf::architecture(&root)?;
         if arch != elf::OWN {
             return Err(BootError::refused(
-                format!("its programs are for {arch}, this farm's are for {}", elf::OWN),
+                format!(
+                    "its programs are for {arch}, this farm's are for {}",
+                    elf::OWN
+                ),
                 "take an image of the same architecture",
             ));
         }
@@ -72,7 +75,11 @@ impl Draft {
         let mut manifest = Manifest::new(&self.image, now.map_or(0, |d| d.as_secs()), from);
         manifest.arch = arch;
         let vmlinuz = self.dir.join("vmlinuz");
-        fs::copy(root.join("boot").join(format!("vmlinuz-{kernel}")), &vmlinuz).at(&vmlinuz)?;
+        fs::copy(
+            root.join("boot").join(format!("vmlinuz-{kernel}")),
+            &vmlinuz,
+        )
+        .at(&vmlinuz)?;
         said("packing the initramfs");
         let initrd = self.dir.join("initrd");
         initrd::make(&root, &kernel, armento, &initrd)?;
@@ -118,7 +125,9 @@ fn kernel(root: &Path) -> Result<String, BootError> {
     };
     let modules = elf::inside(root, Path::new("lib/modules")).ok_or_else(missing)?;
     let entries = fs::read_dir(&modules).at(&modules)?;
-    let names = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+    let names = entries
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned());
     let bootable = |r: &String| root.join("boot").join(format!("vmlinuz-{r}")).is_file();
     names
         .filter(bootable)
@@ -129,7 +138,10 @@ fn kernel(root: &Path) -> Result<String, BootError> {
 /// The numbers in a release, so that 6.12 is above 6.1.
 pub(super) fn numbers(release: &str) -> Vec<u64> {
     let digits = |c: char| !c.is_ascii_digit();
-    release.split(digits).filter_map(|n| n.parse().ok()).collect()
+    release
+        .split(digits)
+        .filter_map(|n| n.parse().ok())
+        .collect()
 }
 
 #[cfg(test)]

@@ -29,7 +29,10 @@ pub fn architecture(root: &Path) -> Result<String, BootError> {
         }
     }
     Err(BootError::refused(
-        format!("{} is no root of a node: it has neither init nor sh", root.display()),
+        format!(
+            "{} is no root of a node: it has neither init nor sh",
+            root.display()
+        ),
         "give the directory that has bin, etc, lib and usr in it",
     ))
 }

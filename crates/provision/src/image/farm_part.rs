@@ -10,7 +10,11 @@ const UNIT: &str = include_str!("../../../../packaging/armento.service");
 const TMPFILES: &str = include_str!("../../../../packaging/tmpfiles.d/armento.conf");
 const BOOT_UNIT: &str = include_str!("../../../../packaging/armento-boot.service");
 /// Units that nodes start.
-const WANTED: [&str; 3] = ["armento.service", "armento-boot.service", "systemd-networkd.service"];
+const WANTED: [&str; 3] = [
+    "armento.service",
+    "armento-boot.service",
+    "systemd-networkd.service",
+];
 /// Timers that change the root, which a node without a disk cannot.
 const MASKED: [&str; 2] = ["apt-daily.timer", "apt-daily-upgrade.timer"];
 const UNITS: &str = "usr/lib/systemd/system";

@@ -63,7 +63,9 @@ fn layers(dir: &Path, archive: &Path) -> Result<Vec<PathBuf>, BootError> {
         let mut depth = 0;
         while manifest["layers"].as_array().is_none() {
             depth += 1;
-            let all = manifest["manifests"].as_array().filter(|_| depth <= DEPTH_MAX);
+            let all = manifest["manifests"]
+                .as_array()
+                .filter(|_| depth <= DEPTH_MAX);
             let all = all.ok_or_else(|| wrong("its index leads to no layers"))?;
             let chosen = choose(all)?;
             let digest = chosen["digest"].as_str().unwrap_or_default();
@@ -161,7 +163,10 @@ fn layer(file: File, archive: &Path, root: &Path) -> Result<(), BootError> {
     for entry in tar.entries().map_err(|e| damaged(archive, e))? {
         let mut entry = entry.map_err(|e| damaged(archive, e))?;
         let path = entry.path().map_err(|e| damaged(archive, e))?.into_owned();
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .and_then(|n| n.to_str())
+            .unwrap_or_default();
         if name == OPAQUE {
             empty(root, path.parent().unwrap_or(Path::new("")))?;
         } else if let Some(gone) = name.strip_prefix(WHITEOUT) {

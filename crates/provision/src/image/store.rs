@@ -84,7 +84,10 @@ pub fn check_name(name: &str) -> Result<(), String> {
     let letters = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let good = name.len() <= NAME_MAX
         && name.bytes().all(letters)
-        && name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+        && name
+            .bytes()
+            .next()
+            .is_some_and(|b| b.is_ascii_alphanumeric());
     match good {
         true => Ok(()),
         false => Err(format!(
@@ -110,10 +113,7 @@ impl Store {
     pub fn list(&self) -> Result<Vec<Listed>, BootError> {
         let mut all = Vec::new();
         for image in self.images()? {
-            let (current, previous) = (
-                self.link(&image, CURRENT),
-                self.link(&image, PREVIOUS),
-            );
+            let (current, previous) = (self.link(&image, CURRENT), self.link(&image, PREVIOUS));
             for number in self.numbers(&image)? {
                 all.push(Listed {
                     current: current == Some(number),
@@ -142,7 +142,9 @@ impl Store {
         let numbers = self.numbers(&wanted.image)?;
         let number = match wanted.number {
             Some(number) => Some(number),
-            None => self.link(&wanted.image, CURRENT).or(numbers.last().copied()),
+            None => self
+                .link(&wanted.image, CURRENT)
+                .or(numbers.last().copied()),
         };
         match number.filter(|n| numbers.contains(n)) {
             Some(number) => Ok(self.generation(&wanted.image, number)),
@@ -156,7 +158,14 @@ impl Store {
                     wanted.image,
                     number.unwrap_or_default()
                 ),
-                format!("it has {}", numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+                format!(
+                    "it has {}",
+                    numbers
+                        .iter()
+                        .map(u32::to_string)
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                ),
             )),
         }
     }
@@ -258,9 +267,9 @@ impl Store {
         let dir = self.dir.join(image);
         fs::create_dir_all(&dir).at(&dir)?;
         for name in names_in(&dir)? {
-            let pid = name
-                .strip_prefix(".new-")
-                .or(name.strip_prefix(".gone-").and_then(|n| n.split('-').nth(1)));
+            let pid = name.strip_prefix(".new-").or(name
+                .strip_prefix(".gone-")
+                .and_then(|n| n.split('-').nth(1)));
             if let Some(pid) = pid
                 && !Path::new("/proc").join(pid).exists()
             {
@@ -278,7 +287,9 @@ impl Store {
         let used = self.numbers(image)?.into_iter().max().unwrap_or(0);
         let counter = self.dir.join(image).join("last");
         let noted = fs::read_to_string(&counter).ok();
-        let noted = noted.and_then(|n| n.trim().parse::<u32>().ok()).unwrap_or(0);
+        let noted = noted
+            .and_then(|n| n.trim().parse::<u32>().ok())
+            .unwrap_or(0);
         let number = used.max(noted).saturating_add(1);
         crate::layout::replace(&counter, format!("{number}\n").as_bytes())?;
         let generation = self.generation(image, number);
@@ -301,7 +312,11 @@ impl Store {
         let dir = self.dir.join(image);
         let names = names_in(&dir)?;
         let whole = |n: &u32| dir.join(n.to_string()).join("manifest.json").is_file();
-        let mut numbers: Vec<u32> = names.iter().filter_map(|n| n.parse().ok()).filter(whole).collect();
+        let mut numbers: Vec<u32> = names
+            .iter()
+            .filter_map(|n| n.parse().ok())
+            .filter(whole)
+            .collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -314,7 +329,10 @@ impl Store {
     /// Replaces a link at once: a reader sees the old or the new one.
     fn point(&self, image: &str, name: &str, number: u32) -> Result<(), BootError> {
         let link = self.dir.join(image).join(name);
-        let new = self.dir.join(image).join(format!(".{name}-{}", std::process::id()));
+        let new = self
+            .dir
+            .join(image)
+            .join(format!(".{name}-{}", std::process::id()));
         let _ = fs::remove_file(&new);
         std::os::unix::fs::symlink(number.to_string(), &new).at(&new)?;
         fs::rename(&new, &link).at(&link)
@@ -332,7 +350,12 @@ impl Store {
 /// Names in a directory; none where it is not there.
 fn names_in(dir: &Path) -> Result<Vec<String>, BootError> {
     let entries = match fs::read_dir(dir) {
-        Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+        Err(e)
+            if matches!(
+                e.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
             return Ok(Vec::new());
         }
         entries => entries.at(dir)?,

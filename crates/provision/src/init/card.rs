@@ -29,7 +29,11 @@ pub fn set_up(order: &Order) -> Result<(), String> {
     let carrier = Path::new(CARDS).join(&order.link).join("carrier");
     while !fs::read_to_string(&carrier).is_ok_and(|c| c.trim() == "1") {
         if Instant::now() > until {
-            return Err(format!("{} has no carrier after {} s", order.link, CARRIER.as_secs()));
+            return Err(format!(
+                "{} has no carrier after {} s",
+                order.link,
+                CARRIER.as_secs()
+            ));
         }
         sleep(AGAIN);
     }

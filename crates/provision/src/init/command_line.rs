@@ -86,7 +86,11 @@ pub fn command_line(order: &Order) -> Option<String> {
 pub fn read_order(line: &str) -> Result<Order, String> {
     let find = |key: &str| {
         let mut words = line.split_whitespace();
-        words.find_map(|w| w.strip_prefix("armento.")?.strip_prefix(key)?.strip_prefix('='))
+        words.find_map(|w| {
+            w.strip_prefix("armento.")?
+                .strip_prefix(key)?
+                .strip_prefix('=')
+        })
     };
     let must = |key: &str| find(key).ok_or_else(|| format!("armento.{key} is missing"));
     let wrong = |key: &str, text: &str| format!("armento.{key}={text} cannot be understood");
@@ -109,9 +113,8 @@ pub fn read_order(line: &str) -> Result<Order, String> {
     };
     let (key, text) = parsed("image")?;
     let (image, generation) = text.split_once('@').ok_or_else(|| wrong(key, text))?;
-    let persist = find("persist").map_or_else(Vec::new, |all| {
-        all.split(',').map(str::to_owned).collect()
-    });
+    let persist =
+        find("persist").map_or_else(Vec::new, |all| all.split(',').map(str::to_owned).collect());
     Ok(Order {
         node: node.to_owned(),
         mac,

@@ -195,7 +195,9 @@ mod tests {
 
     #[test]
     fn the_list_is_what_the_archive_wrote() {
-        let modules = read("nfs nfs.ko 1 - -\nvirtio_net virtio_net.ko.xz 0 failover,net_failover virtio:d1v*,x\nhalf\n");
+        let modules = read(
+            "nfs nfs.ko 1 - -\nvirtio_net virtio_net.ko.xz 0 failover,net_failover virtio:d1v*,x\nhalf\n",
+        );
         assert_eq!(modules.len(), 2);
         assert!(modules["nfs"].always && modules["nfs"].needs.is_empty());
         assert_eq!(modules["virtio_net"].needs, ["failover", "net_failover"]);

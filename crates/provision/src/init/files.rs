@@ -32,7 +32,8 @@ pub fn write_node_files(order: &Order, servers: &Servers) -> Result<(), String> 
     let mut tar = tar::Archive::new(bytes.as_slice());
     tar.set_preserve_permissions(true);
     tar.set_overwrite(true);
-    tar.unpack(NEW).map_err(|e| format!("the node's own files: {e}"))
+    tar.unpack(NEW)
+        .map_err(|e| format!("the node's own files: {e}"))
 }
 
 /// Mounts /run and leaves word for the node's unit.
@@ -47,7 +48,11 @@ pub fn leave_word(order: &Order, servers: &Servers) -> Result<(), String> {
         node: order.node.clone(),
         mac: order.mac,
         address: order.address.addr(),
-        servers: order.servers.iter().map(|s: &ServerAddress| s.http).collect(),
+        servers: order
+            .servers
+            .iter()
+            .map(|s: &ServerAddress| s.http)
+            .collect(),
         joining,
     };
     let path = format!("{NEW}{NODE_FILE}");

@@ -99,7 +99,10 @@ impl Servers {
                 .map_err(|e| e.to_string())?;
             match answer.status_code {
                 200 => Ok(answer.into_bytes()),
-                code => Err(format!("{code} {}", answer.as_str().unwrap_or_default().trim())),
+                code => Err(format!(
+                    "{code} {}",
+                    answer.as_str().unwrap_or_default().trim()
+                )),
             }
         })
     }
@@ -152,7 +155,10 @@ impl Servers {
         Some(now()?.wrapping_add(best?.1))
     }
 
-    fn each<T>(&self, mut ask: impl FnMut(&ServerAddress) -> Result<T, String>) -> Result<T, String> {
+    fn each<T>(
+        &self,
+        mut ask: impl FnMut(&ServerAddress) -> Result<T, String>,
+    ) -> Result<T, String> {
         let mut why = String::from("no boot server is known");
         for server in &self.all {
             match ask(server) {

@@ -124,7 +124,12 @@ fn answers(from: &mut TcpStream, to: &mut TcpStream, waiting: &Waiting) -> io::R
                 to.write_all(&buffer[..n])?;
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                ) =>
+            {
                 if waiting.0.load(Ordering::SeqCst) {
                     return Err(io::ErrorKind::TimedOut.into());
                 }

@@ -61,7 +61,8 @@ pub fn mount_root(order: &Order, servers: &Servers) -> Result<(), String> {
 
 fn mounted(kind: &str, what: &str, at: &str, flags: MountFlags, data: &str) -> Result<(), String> {
     let data = CString::new(data).map_err(|e| e.to_string())?;
-    mount(what, at, kind, flags, data.as_c_str()).map_err(|e| format!("mounting {what} ({kind}) at {at}: {e}"))
+    mount(what, at, kind, flags, data.as_c_str())
+        .map_err(|e| format!("mounting {what} ({kind}) at {at}: {e}"))
 }
 
 fn start_relay(order: &Order) -> Result<(), String> {
@@ -135,9 +136,12 @@ fn in_memory(order: &Order, servers: &Servers) -> Result<(), String> {
         .map(|b| format!("{b:02x}"))
         .collect();
     if order.sha256.as_ref().is_some_and(|wanted| *wanted != sum) {
-        return Err(format!("the image that came is another one (SHA-256 {sum})"));
+        return Err(format!(
+            "the image that came is another one (SHA-256 {sum})"
+        ));
     }
-    let (device, keep) = sys::loop_device(Path::new(&path)).map_err(|e| format!("a loop device: {e}"))?;
+    let (device, keep) =
+        sys::loop_device(Path::new(&path)).map_err(|e| format!("a loop device: {e}"))?;
     let device = device.display().to_string();
     mounted("erofs", &device, LOWER, MountFlags::RDONLY, "")?;
     drop(keep);

@@ -44,12 +44,16 @@ fn prepare() -> Result<Order, String> {
         mount(kind, at, kind, MountFlags::NOSUID, c"").map_err(|e| format!("{at}: {e}"))?;
     }
     let line = fs::read_to_string("/proc/cmdline").map_err(|e| format!("/proc/cmdline: {e}"))?;
-    read_order(&line).map_err(|e| format!("the boot server's words on the kernel's command line: {e}"))
+    read_order(&line)
+        .map_err(|e| format!("the boot server's words on the kernel's command line: {e}"))
 }
 
 /// All steps. Returns only what went wrong, and after which step.
 fn start(order: &Order, servers: &Servers) -> (Step, String) {
-    println!("armento: {} boots {}@{}", order.node, order.image, order.generation);
+    println!(
+        "armento: {} boots {}@{}",
+        order.node, order.image, order.generation
+    );
     for failed in drivers::load() {
         println!("armento: driver {failed}");
     }

@@ -9,7 +9,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// First programs of Linux systems.
-const INITS: [&str; 3] = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd", "/sbin/init"];
+const INITS: [&str; 3] = [
+    "/usr/lib/systemd/systemd",
+    "/lib/systemd/systemd",
+    "/sbin/init",
+];
 
 /// Becomes the root's first process. Returns only what went wrong.
 ///

@@ -52,7 +52,12 @@ fn control<T>(number: libc::Ioctl, request: &mut T) -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
     // Without an address of its own a machine can still bind to none.
     let socket = socket?;
-    call(socket.as_raw_fd(), number, std::ptr::from_mut(request) as usize).map(drop)
+    call(
+        socket.as_raw_fd(),
+        number,
+        std::ptr::from_mut(request) as usize,
+    )
+    .map(drop)
 }
 
 fn call(fd: RawFd, number: libc::Ioctl, argument: usize) -> io::Result<i32> {
@@ -107,7 +112,10 @@ pub fn default_route(gateway: Ipv4Addr) -> io::Result<()> {
 /// it until the mount.
 pub fn loop_device(file: &Path) -> io::Result<(PathBuf, File)> {
     let backing = File::open(file)?;
-    let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
+    let control = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/loop-control")?;
     let number = call(control.as_raw_fd(), LOOP_CTL_GET_FREE, 0)?;
     let path = PathBuf::from(format!("/dev/loop{number}"));
     let device = fs::File::open(&path)?;
@@ -115,7 +123,11 @@ pub fn loop_device(file: &Path) -> io::Result<(PathBuf, File)> {
     let mut config: LoopConfig = unsafe { zeroed() };
     config.fd = backing.as_raw_fd() as u32;
     config.flags = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR;
-    call(device.as_raw_fd(), LOOP_CONFIGURE, std::ptr::from_ref(&config) as usize)?;
+    call(
+        device.as_raw_fd(),
+        LOOP_CONFIGURE,
+        std::ptr::from_ref(&config) as usize,
+    )?;
     Ok((path, device))
 }
 

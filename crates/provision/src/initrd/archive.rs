@@ -43,7 +43,10 @@ pub fn make(root: &Path, release: &str, armento: &Path, to: &Path) -> Result<Pac
     let program = fs::read(armento).at(armento)?;
     if program.windows(INTERPRETER.len()).any(|w| w == INTERPRETER) && !is_static(&program) {
         return Err(BootError::refused(
-            format!("{} needs shared libraries, which an initramfs has not", armento.display()),
+            format!(
+                "{} needs shared libraries, which an initramfs has not",
+                armento.display()
+            ),
             "use the program of the package: it is static",
         ));
     }
@@ -55,7 +58,9 @@ pub fn make(root: &Path, release: &str, armento: &Path, to: &Path) -> Result<Pac
     let mut zstd = zstd::stream::write::Encoder::new(io::BufWriter::new(file), LEVEL).at(to)?;
     pack(&found, &program, &read, &mut zstd, to)?;
     let file = zstd.finish().at(to)?;
-    file.into_inner().map_err(io::IntoInnerError::into_error).at(to)?;
+    file.into_inner()
+        .map_err(io::IntoInnerError::into_error)
+        .at(to)?;
     Ok(Packed {
         modules: found.modules.len(),
         bytes: fs::metadata(to).at(to)?.len(),
@@ -69,7 +74,12 @@ fn is_static(program: &[u8]) -> bool {
     const PT_INTERP: [u8; 4] = 3u32.to_le_bytes();
     let number = |at: usize, len: usize| {
         let bytes = program.get(at..at + len)?;
-        Some(bytes.iter().rev().fold(0usize, |n, b| n << 8 | usize::from(*b)))
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0usize, |n, b| n << 8 | usize::from(*b)),
+        )
     };
     let headers = || Some((number(32, 8)?, number(54, 2)?, number(56, 2)?));
     let Some((start, size, count)) = headers() else {
@@ -118,7 +128,12 @@ pub fn pack(
     let mut list = String::new();
     for module in &found.modules {
         let file = module.path.rsplit('/').next().unwrap_or(&module.path);
-        add(&format!("modules/{file}"), FILE, (0, 0), &read(&module.path)?)?;
+        add(
+            &format!("modules/{file}"),
+            FILE,
+            (0, 0),
+            &read(&module.path)?,
+        )?;
         list += &format!(
             "{} {file} {} {} {}\n",
             module.name,
@@ -167,8 +182,17 @@ mod tests {
         assert_eq!(
             names,
             [
-                "dev", "proc", "sys", "run", "newroot", "modules", "dev/console", "dev/null",
-                "init", "modules/nfs.ko", "modules/list"
+                "dev",
+                "proc",
+                "sys",
+                "run",
+                "newroot",
+                "modules",
+                "dev/console",
+                "dev/null",
+                "init",
+                "modules/nfs.ko",
+                "modules/list"
             ]
         );
         assert_eq!(seen[8].1, 0o100_755);

@@ -145,9 +145,23 @@ mod tests {
         let names: Vec<&str> = found.modules.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(
             names,
-            ["e1000", "failover", "net_failover", "nfs", "nfsv3", "sunrpc", "virtio_net"]
+            [
+                "e1000",
+                "failover",
+                "net_failover",
+                "nfs",
+                "nfsv3",
+                "sunrpc",
+                "virtio_net"
+            ]
         );
-        let of = |name: &str| found.modules.iter().find(|m| m.name == name).expect("module");
+        let of = |name: &str| {
+            found
+                .modules
+                .iter()
+                .find(|m| m.name == name)
+                .expect("module")
+        };
         assert_eq!(of("virtio_net").needs, ["failover", "net_failover"]);
         assert_eq!(of("nfsv3").needs, ["sunrpc", "nfs"]);
         assert_eq!(of("virtio_net").aliases, ["virtio:d00000001v*"]);

@@ -1,11 +1,11 @@
 //! Keeps dnsmasq running, reads what it logs, and starts it anew when the inventory changes.
 
 use super::state::State;
+use crate::layout::{Settings, replace};
 use crate::problem::{At, BootError};
 use crate::stage::read_line;
 use armento_fabric::inventory::{Farm, Node};
 use armento_fabric::render::{BootService, Dhcp, dnsmasq};
-use crate::layout::{Settings, replace};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;

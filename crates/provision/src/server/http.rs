@@ -84,7 +84,12 @@ async fn image(
         "vmlinuz" => Some(Step::Kernel),
         "initrd" => Some(Step::Initrd),
         "root.erofs" => None,
-        _ => return refused(StatusCode::NOT_FOUND, "an image has vmlinuz, initrd and root.erofs"),
+        _ => {
+            return refused(
+                StatusCode::NOT_FOUND,
+                "an image has vmlinuz, initrd and root.erofs",
+            );
+        }
     };
     if let Err(what) = check_name(&image) {
         return refused(StatusCode::NOT_FOUND, &what);
@@ -119,12 +124,15 @@ async fn send(at: &Shared, path: &std::path::Path) -> Response {
     let Ok(permit) = at.sends.clone().acquire_owned().await else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "this server ends");
     };
-    let pieces = stream::try_unfold((file, permit), |(mut file, permit): (File, OwnedSemaphorePermit)| async move {
-        let mut piece = vec![0; PIECE];
-        let n = file.read(&mut piece).await?;
-        piece.truncate(n);
-        std::io::Result::Ok((n > 0).then(|| (Bytes::from(piece), (file, permit))))
-    });
+    let pieces = stream::try_unfold(
+        (file, permit),
+        |(mut file, permit): (File, OwnedSemaphorePermit)| async move {
+            let mut piece = vec![0; PIECE];
+            let n = file.read(&mut piece).await?;
+            piece.truncate(n);
+            std::io::Result::Ok((n > 0).then(|| (Bytes::from(piece), (file, permit))))
+        },
+    );
     let head = [
         (header::CONTENT_LENGTH, len.to_string()),
         (header::CONTENT_TYPE, "application/octet-stream".into()),
@@ -132,7 +140,11 @@ async fn send(at: &Shared, path: &std::path::Path) -> Response {
     (head, Body::from_stream(pieces)).into_response()
 }
 
-async fn own_files(Given(at): Site, ConnectInfo(peer): Peer, Query(asked): Query<Asked>) -> Response {
+async fn own_files(
+    Given(at): Site,
+    ConnectInfo(peer): Peer,
+    Query(asked): Query<Asked>,
+) -> Response {
     if !at.state.is_at(asked.mac, peer.ip()) {
         return stranger();
     }
@@ -144,7 +156,11 @@ async fn own_files(Given(at): Site, ConnectInfo(peer): Peer, Query(asked): Query
             Root::Ram => state.store.of_node(node.image.as_deref()).ok(),
             _ => None,
         };
-        Some(node_tar(&farm, node, generation.map(|g| g.root()).as_deref()))
+        Some(node_tar(
+            &farm,
+            node,
+            generation.map(|g| g.root()).as_deref(),
+        ))
     });
     match made.await {
         Ok(Some(Ok(bytes))) => bytes.into_response(),

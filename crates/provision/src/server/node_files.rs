@@ -58,8 +58,14 @@ pub fn node_files(farm: &Farm, node: &Node) -> Vec<File> {
 
 /// The same node has the same machine-id at each boot, on whichever server: the farm knows machines by it.
 pub fn machine_id(farm: &str, node: &str) -> String {
-    let sum = digest(&SHA256, format!("armento machine-id\0{farm}\0{node}").as_bytes());
-    sum.as_ref()[..16].iter().map(|b| format!("{b:02x}")).collect()
+    let sum = digest(
+        &SHA256,
+        format!("armento machine-id\0{farm}\0{node}").as_bytes(),
+    );
+    sum.as_ref()[..16]
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect()
 }
 
 /// All of the node's own files as a tar archive. `root`: of an image in memory, whose tags are resolved here; a live root's
@@ -70,7 +76,15 @@ pub fn node_tar(farm: &Farm, node: &Node, root: Option<&Path>) -> Result<Vec<u8>
     if let Some(root) = root
         && let Some(client) = client(farm, node)
     {
-        tagged(root, Path::new(""), Path::new(""), false, &client, &mut tar, 0)?;
+        tagged(
+            root,
+            Path::new(""),
+            Path::new(""),
+            false,
+            &client,
+            &mut tar,
+            0,
+        )?;
     }
     for one in node_files(farm, node) {
         let path = one.path.trim_start_matches('/');

@@ -36,7 +36,9 @@ pub fn order(
         Root::Live => RootKind::Live,
         Root::Ram => RootKind::Ram,
     };
-    let net = farm.boot_net().ok_or("no net of the inventory is for booting (boot = true)")?;
+    let net = farm
+        .boot_net()
+        .ok_or("no net of the inventory is for booting (boot = true)")?;
     let name = &node.name;
     let link = node
         .link_in(&net.name)
@@ -112,7 +114,13 @@ pub fn script(answer: &Answer, mac: Mac, base: &str, append: &str) -> String {
         // A line of a script, whatever the reason contains.
         let why: String = why
             .chars()
-            .map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { ' ' })
+            .map(|c| {
+                if c.is_ascii_graphic() || c == ' ' {
+                    c
+                } else {
+                    ' '
+                }
+            })
             .filter(|c| !"${}|&".contains(*c))
             .collect();
         format!(
@@ -124,7 +132,9 @@ pub fn script(answer: &Answer, mac: Mac, base: &str, append: &str) -> String {
         Answer::Disk => "#!ipxe\necho armento: this node has a disk\nexit 0\n".into(),
         Answer::Boot(order) => {
             let Some(words) = command_line(order) else {
-                return wait("the persistent directories of this node do not fit into a kernel's command line");
+                return wait(
+                    "the persistent directories of this node do not fit into a kernel's command line",
+                );
             };
             let files = format!("{base}/image/{}/{}", order.image, order.generation);
             // panic=: a kernel that stops does not wait for somebody to press a button.

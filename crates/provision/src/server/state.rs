@@ -114,7 +114,10 @@ impl State {
                 }
             }
             Seen::OtherServer(mac) => {
-                self.trouble(mac, "it took the address of another DHCP server on this net");
+                self.trouble(
+                    mac,
+                    "it took the address of another DHCP server on this net",
+                );
             }
         }
     }
@@ -123,7 +126,10 @@ impl State {
     pub fn node_at(&self, address: IpAddr) -> Option<String> {
         let farm = self.farm();
         let net = farm.boot_net()?.name.clone();
-        let node = farm.nodes.iter().find(|n| n.address(&net) == Some(address))?;
+        let node = farm
+            .nodes
+            .iter()
+            .find(|n| n.address(&net) == Some(address))?;
         Some(node.name.clone())
     }
 
@@ -176,13 +182,18 @@ impl State {
     /// A token for a machine, at most one at a time.
     pub fn token(&self, mac: Mac) -> Result<Joining, String> {
         let farm = self.farm();
-        let node = farm.node_with(mac).ok_or("the inventory does not name this card")?;
+        let node = farm
+            .node_with(mac)
+            .ok_or("the inventory does not name this card")?;
         {
             let mut given = locked(&self.given);
             let now = Instant::now();
             given.retain(|_, at| now.duration_since(*at) < TOKEN_EVERY);
             if given.contains_key(&mac) || given.len() >= TOKENS_MAX {
-                return Err(format!("it had a token less than {} s ago", TOKEN_EVERY.as_secs()));
+                return Err(format!(
+                    "it had a token less than {} s ago",
+                    TOKEN_EVERY.as_secs()
+                ));
             }
             given.insert(mac, now);
         }

@@ -209,7 +209,11 @@ mod tests {
         board.trouble(mac, "mount: no route to host");
         let verdict = why(board.machines.get(&mac), 1_001);
         assert!(!verdict.well);
-        assert!(verdict.text.contains("no route to host"), "{}", verdict.text);
+        assert!(
+            verdict.text.contains("no route to host"),
+            "{}",
+            verdict.text
+        );
         assert!(!why(None, 0).well);
         board.reached(mac, None, Step::Asked, 5_000);
         let stranger = why(board.machines.get(&mac), 5_001);
