@@ -188,6 +188,7 @@ mod tests {
         "boot image remove",
         "boot add-node",
         "boot claim",
+        "boot reboot",
         "fabric apply",
         "fabric confirm",
         "web",

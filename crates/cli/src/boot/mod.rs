@@ -5,6 +5,7 @@ mod image;
 mod init;
 mod nodes;
 mod place;
+mod reboot;
 mod serve;
 mod status;
 mod view;
@@ -30,6 +31,8 @@ pub enum Cmd {
     AddNode(nodes::AddArgs),
     /// List unknown machines that ask to boot, or give one a name
     Claim(nodes::ClaimArgs),
+    /// Start nodes again after their work has moved away
+    Reboot(reboot::Args),
     /// Show which file of a shared root each node sees, and why
     View(view::Args),
 }
@@ -43,6 +46,7 @@ pub fn run(cmd: Cmd) -> Result<i32> {
         Cmd::Why(args) => status::why(&args),
         Cmd::AddNode(args) => nodes::add(&args),
         Cmd::Claim(args) => nodes::claim(&args),
+        Cmd::Reboot(args) => reboot::run(&args),
         Cmd::View(args) => view::run(&args),
     }
 }

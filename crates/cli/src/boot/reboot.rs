@@ -22,8 +22,6 @@ pub const HELP: &str = "Examples:
 On each node `armento farm stop` sends guests away and brings own processes home; then it starts again, with the image in
 use. With --rolling the next node follows when the one before has joined; the first that does not ends the command.";
 
-/// Guests go away within a minute, as `armento farm stop` promises.
-const LEAVE_S: &str = "60";
 /// From the order to start again until the node has joined.
 const JOINED: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_secs(1);
@@ -38,7 +36,11 @@ pub struct Args {
     #[arg(long)]
     rolling: bool,
     /// The command that runs another on a node: it gets the node's address and the command
-    #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes -o ConnectTimeout=10 -l root")]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        default_value = "ssh -o BatchMode=yes -o ConnectTimeout=10 -l root"
+    )]
     shell: String,
     #[command(flatten)]
     place: Place,
@@ -76,8 +78,7 @@ pub fn run(args: &Args) -> Result<i32> {
         let waiting = Waiting::new(format!("{name}: its work moves away"));
         let address = address.to_string();
         // A node that is in no farm has nothing to send away.
-        let stop = format!("armento farm stop --timeout {LEAVE_S}");
-        let _ = shell(&args.shell, &address, &stop);
+        let _ = shell(&args.shell, &address, "armento farm stop");
         waiting.say(format!("{name} starts again"));
         let told = shell(&args.shell, &address, "systemctl reboot");
         let rebooted = told.and_then(|()| match args.rolling {
@@ -88,12 +89,21 @@ pub fn run(args: &Args) -> Result<i32> {
         if let Err(e) = rebooted {
             let failure = Failure {
                 message: format!("{name}: {e}; {}", left(&done)),
-                hint: format!("armento boot why {name}; `armento boot image back NAME` returns to the image before"),
+                hint: format!(
+                    "armento boot why {name}; `armento boot image back NAME` returns to the image before"
+                ),
             };
             return Err(failure.into());
         }
         if !args.json {
-            say(&format!("{name} {}\n", if args.rolling { "has joined again" } else { "starts again" }));
+            say(&format!(
+                "{name} {}\n",
+                if args.rolling {
+                    "has joined again"
+                } else {
+                    "starts again"
+                }
+            ));
         }
         done.push(name.clone());
     }
@@ -111,7 +121,9 @@ fn chosen(farm: &Farm, names: &[String]) -> Result<Vec<String>> {
     for name in names {
         let what = match farm.node(name) {
             Some(node) if node.root != Root::Disk => continue,
-            Some(_) => format!("{name} has a disk and does not boot from the farm; nothing was changed"),
+            Some(_) => {
+                format!("{name} has a disk and does not boot from the farm; nothing was changed")
+            }
             None => format!("the inventory has no node `{name}`; nothing was changed"),
         };
         let failure = Failure {
@@ -126,7 +138,10 @@ fn chosen(farm: &Farm, names: &[String]) -> Result<Vec<String>> {
 /// How often a node has booted, as boot servers know.
 fn boots(place: &Place, node: &str) -> Result<u32> {
     let board = known(place)?;
-    let of = board.machines.values().find(|p| p.node.as_deref() == Some(node));
+    let of = board
+        .machines
+        .values()
+        .find(|p| p.node.as_deref() == Some(node));
     Ok(of.map_or(0, |p| p.boots))
 }
 
@@ -155,7 +170,10 @@ fn wait(place: &Place, node: &str, before: u32) -> Result<()> {
     let until = Instant::now() + JOINED;
     loop {
         let board = known(place)?;
-        let of = board.machines.values().find(|p| p.node.as_deref() == Some(node));
+        let of = board
+            .machines
+            .values()
+            .find(|p| p.node.as_deref() == Some(node));
         if of.is_some_and(|p| p.boots > before && p.step() == Step::Joined) {
             return Ok(());
         }

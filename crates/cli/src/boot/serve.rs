@@ -9,7 +9,8 @@ use armento_provision::image::Listed;
 use armento_provision::init::Joining;
 use armento_provision::layout::{BootDir, Settings};
 use armento_provision::server::{Hooks, Server};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io::IsTerminal as _;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -49,16 +50,15 @@ pub fn run(args: &Args) -> Result<i32> {
     let node_at = server.node_at();
     let resolver = move |address: IpAddr| match node_at(address) {
         Some(name) => Caller::Node(name),
-        None if address.is_loopback() => Caller::Stranger,
         None => Caller::Refused,
     };
-    let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), settings.nfs);
+    let own = SocketAddr::new(server.address(), settings.nfs);
     let key = key(&boot)?;
     let none = Exports {
         list: Vec::new(),
         key,
     };
-    let running = armento_nfs::Server::bind(any, none, resolver).map_err(|e| Failure {
+    let running = armento_nfs::Server::bind(own, none, resolver).map_err(|e| Failure {
         message: e.to_string(),
         hint: "another NFS server may have this port: armento boot init --nfs PORT".into(),
     })?;
@@ -171,5 +171,6 @@ fn log() {
         .with_max_level(level)
         .with_writer(std::io::stderr)
         .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
         .try_init();
 }

@@ -87,17 +87,11 @@ impl Server {
     /// Runs until `stop` is ready.
     pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<(), BootError> {
         let port = self.state.settings.http;
-        // Any address: also others of the farm ask for the progress.
-        let any = SocketAddr::new(
-            match self.address {
-                IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-                IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-            },
-            port,
-        );
-        let listener = TcpListener::bind(any).await.map_err(|e| {
+        // In the boot net alone: a machine that is in other nets serves nothing there.
+        let own = SocketAddr::new(self.address, port);
+        let listener = TcpListener::bind(own).await.map_err(|e| {
             BootError::refused(
-                format!("cannot listen on {any}: {e}"),
+                format!("cannot listen on {own}: {e}"),
                 "does another `armento boot serve` run here?",
             )
         })?;

@@ -18,18 +18,24 @@ pub enum Seen {
 /// Reads a line of dnsmasq 2.86 to 2.91.
 ///
 /// ```text
-/// dnsmasq-dhcp: DHCPDISCOVER(lan0) 52:54:00:09:09:02
+/// dnsmasq-dhcp[18]: DHCPDISCOVER(lan0) 52:54:00:09:09:02
 /// dnsmasq-dhcp: DHCPDISCOVER(lan0) 52:54:00:09:09:99 no address available
 /// dnsmasq-dhcp: DHCPOFFER(lan0) 10.9.9.2 52:54:00:09:09:02
 /// dnsmasq-dhcp: PXE(lan0) 52:54:00:09:09:02 proxy
 /// dnsmasq-tftp: sent /run/armento/boot-tftp/undionly.kpxe to 10.9.9.2
 /// ```
 pub fn read_line(line: &str) -> Option<Seen> {
-    if let Some((_, rest)) = line.split_once("dnsmasq-tftp: sent ") {
-        let (_, to) = rest.rsplit_once(" to ")?;
-        return Some(Seen::Address(to.trim().parse().ok()?, Step::Loader));
+    let line = line.trim_end();
+    let (head, rest) = line.split_once(": ")?;
+    // With a number of its process, when it does not write to a terminal.
+    let part = head.split_once('[').map_or(head, |(part, _)| part);
+    if part.ends_with("dnsmasq-tftp") {
+        let (_, to) = rest.strip_prefix("sent ")?.rsplit_once(" to ")?;
+        return Some(Seen::Address(to.parse().ok()?, Step::Loader));
     }
-    let (_, rest) = line.split_once("dnsmasq-dhcp: ")?;
+    if !part.ends_with("dnsmasq-dhcp") {
+        return None;
+    }
     // With log-dhcp a number of the transaction comes first.
     let rest = rest
         .split_once(' ')
@@ -57,7 +63,7 @@ mod tests {
         let machine = |step| Some(Seen::Machine(mac, step));
         let cases = [
             (
-                "dnsmasq-dhcp: DHCPDISCOVER(lan0) 52:54:00:09:09:02",
+                "dnsmasq-dhcp[18]: DHCPDISCOVER(lan0) 52:54:00:09:09:02 ",
                 machine(Step::Asked),
             ),
             (
