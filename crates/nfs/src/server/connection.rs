@@ -68,7 +68,6 @@ fn reply(session: &mut Session, record: &[u8]) -> io::Result<Reply> {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "no call of RPC"));
         }
     };
-    session.written = 0;
     let (accept, procedure) = answer(session, &call);
     let reply = Reply::new(call.xid, accept);
     session

@@ -151,7 +151,11 @@ pub fn parent(of: &Found) -> Result<Found, Failed> {
     }
     let up = |from: &OwnedFd| {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(from, c"..", flags, Mode::empty()).map_err(status)?;
+        let fd = rustix::fs::openat(from, c"..", flags, Mode::empty()).map_err(|e| match e {
+            // KERNEL: namei.c, path_connected: it is not below the mount any more.
+            Errno::NOENT => nfsstat3::NFS3ERR_STALE,
+            e => status(e),
+        })?;
         let stat = rustix::fs::fstat(&fd).map_err(status)?;
         Ok((fd, stat))
     };
