@@ -76,7 +76,7 @@ impl Trees {
                     Place::PerNode(_) => node.unwrap_or_default(),
                     Place::Shared(_) => "",
                 };
-                Found::new(tree, fd, TOP, &owner.into())
+                Found::of_handle(tree, fd, TOP, &owner.into(), handle)
             }
             (
                 Meaning::Path {
