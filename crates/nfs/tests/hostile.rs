@@ -153,6 +153,13 @@ fn clients_that_do_not_read_hold_up_nobody() {
         // A record that never becomes whole.
         let mut half = TcpStream::connect((net.server, PORT)).expect("connected");
         half.write_all(&[0x80, 0, 1, 0, 5]).expect("sent");
+        // Until nothing more fits into the sockets.
+        let sent = || running.clients()[0].bytes_read;
+        let mut before = 0;
+        while before == 0 || before != sent() {
+            before = sent();
+            std::thread::sleep(Duration::from_millis(300));
+        }
         serves(&net);
         let mut other = Client::new(net.server);
         let ok: READ3res = other.nfs(NFS_PROGRAM::NFSPROC3_READ, &args);

@@ -24,6 +24,16 @@ pub struct Trees {
     signer: Arc<Signer>,
 }
 
+impl Default for Trees {
+    /// None.
+    fn default() -> Trees {
+        Trees {
+            list: Vec::new(),
+            signer: Arc::new(Signer::new(&[0; 32])),
+        }
+    }
+}
+
 impl Trees {
     /// Opens all. After an error nothing is open.
     pub fn open(exports: &Exports) -> Result<Trees, NfsError> {
