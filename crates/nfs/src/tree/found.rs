@@ -163,7 +163,7 @@ pub(super) fn version(stat: &Stat) -> u64 {
     let parts = [
         stat.st_size as u64,
         stat.st_mtime as u64,
-        stat.st_mtime_nsec as u64,
+        stat.st_mtime_nsec,
     ];
     let bytes: Vec<u8> = parts.iter().flat_map(|p| p.to_be_bytes()).collect();
     xxhash_rust::xxh3::xxh3_64(&bytes)
