@@ -41,6 +41,8 @@ WEB = chromium
 NETWORK = netplan.io ifupdown dnsmasq-base
 # Debian machines in QEMU, for tests: the image is made of Debian's packages.
 MACHINES = qemu-system-x86 qemu-utils mmdebstrap e2fsprogs openssh-client zstd
+# A foreign client of the NFS server.
+NFS = libnfs-utils
 # make test-all only: the big ones, and what suites need; a node with another kernel (its kernel, of
 # linux-image-cloud-amd64, is unpacked and not installed).
 GUESTS_ALL = postgresql nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev erlang-base
@@ -59,7 +61,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(OTHERS_NAMES) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(OTHERS_NAMES) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK) $(NFS)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace

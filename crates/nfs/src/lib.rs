@@ -24,7 +24,7 @@ mod view;
 
 pub use clients::ClientStats;
 pub use export::{Access, Caller, Export, Exports, Identity, Key, Place, Resolver, Squash};
-pub use server::{Running, Server};
+pub use server::{Running, Server, replies};
 
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]

@@ -191,3 +191,43 @@ fn each_node_has_a_directory_of_its_own() {
         assert!(matches!(refused, mountres3::Err(mountstat3::MNT3ERR_ACCES)));
     });
 }
+
+#[test]
+fn readers_outlive_a_restart_of_the_server() {
+    let Some(net) = Net::new(&[1, 2, 3, 4, 5, 6, 7, 8]) else {
+        return;
+    };
+    if !has_libnfs() {
+        return;
+    }
+    // Larger than what sockets hold, so that all readers are in the middle.
+    let content: Vec<u8> = (0..64_u32 << 20).map(|i| (i / 5) as u8).collect();
+    let root = Dir::new("outlive");
+    fs::write(root.0.join("big"), &content).expect("written");
+    let copies = Dir::new("copies");
+    let export = || vec![Export::shared("/root", &root.0)];
+    let running = serve(&net, export());
+    std::thread::scope(|scope| {
+        let (net, copies) = (&net, &copies);
+        let readers: Vec<_> = (1..=8_u8)
+            .map(|i| {
+                let copy = copies.0.join(i.to_string()).display().to_string();
+                let from = url(net, "/root/big");
+                scope.spawn(move || net.run(address(i), &["nfs-cp", &from, &copy]))
+            })
+            .collect();
+        let begun = |s: &armento_nfs::ClientStats| s.bytes_read > 2 << 20;
+        while running.clients().iter().filter(|s| begun(s)).count() < 8 {
+            std::thread::yield_now();
+        }
+        running.stop();
+        let _again = serve(net, export());
+        for reader in readers {
+            reader.join().expect("copied");
+        }
+    });
+    for i in 1..=8 {
+        let copy = fs::read(copies.0.join(i.to_string())).expect("a copy");
+        assert!(copy == content, "{i}");
+    }
+}

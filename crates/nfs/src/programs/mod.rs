@@ -49,6 +49,7 @@ const PROGRAMS: [Program; 3] = [
 /// Answers a call, and says which procedure that was.
 pub fn answer(session: &mut Session, call: &Call) -> (Accept, &'static str) {
     const UNKNOWN: &str = "unknown";
+    session.begin();
     let Some(program) = PROGRAMS.iter().find(|p| p.number == call.program) else {
         return (Accept::NoProgram, UNKNOWN);
     };

@@ -48,7 +48,7 @@ pub fn answer(procedure: u32, session: &mut Session, call: &Call) -> Answer {
 fn mount(session: &mut Session, path: &[u8]) -> Result<Found, Failed> {
     session.ids.root()?;
     let text = std::str::from_utf8(path).map_err(|_| nfsstat3::NFS3ERR_NOENT)?;
-    let trees = session.world.trees();
+    let trees = session.trees.clone();
     let (tree, rest) = trees.export(text).ok_or(nfsstat3::NFS3ERR_NOENT)?;
     let mut found = root(tree, session.client.name.as_deref())?;
     for part in rest.split('/').filter(|p| !p.is_empty() && *p != ".") {
@@ -97,8 +97,7 @@ fn dump(session: &Session) -> mountlist<'static, 'static> {
 }
 
 fn export_list(session: &Session) -> exports<'static, 'static> {
-    let trees = session.world.trees();
-    let all = trees.list.iter().map(|tree| export_node {
+    let all = session.trees.list.iter().map(|tree| export_node {
         ex_dir: dirpath(text(tree.export.path.clone())),
         ex_groups: List::default(),
     });

@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    pub fn trees(&self) -> Arc<Trees> {
+    fn trees(&self) -> Arc<Trees> {
         self.trees
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -54,6 +54,8 @@ impl World {
 #[derive(Debug)]
 pub struct Session {
     pub world: Arc<World>,
+    /// As of the beginning of the call at hand.
+    pub trees: Arc<Trees>,
     pub client: Client,
     pub counters: Arc<Counters>,
     pub ids: Identities,
@@ -65,6 +67,7 @@ pub struct Session {
 impl Session {
     pub fn new(world: Arc<World>, client: Client, counters: Arc<Counters>) -> Session {
         Session {
+            trees: world.trees(),
             world,
             client,
             counters,
@@ -74,10 +77,20 @@ impl Session {
         }
     }
 
+    /// Before each call.
+    pub fn begin(&mut self) {
+        self.written = 0;
+        let trees = self.world.trees();
+        if !Arc::ptr_eq(&trees, &self.trees) {
+            self.files = OpenFiles::default();
+            self.trees = trees;
+        }
+    }
+
     /// The file of a handle. After: the thread is root.
     pub fn find(&mut self, handle: &[u8]) -> Result<Found, Failed> {
         self.ids.root()?;
-        self.world.trees().find(handle, self.client.name.as_deref())
+        self.trees.find(handle, self.client.name.as_deref())
     }
 
     /// After: the thread is the call's user.

@@ -103,6 +103,11 @@ impl Reply {
         self.body.as_ref().map_or(0, |b| u64::from(b.count))
     }
 
+    /// All but its mark and the content of a file.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes[4..].to_vec()
+    }
+
     /// Sends it. After an error the stream cannot be used any more.
     pub fn send(mut self, mut to: &TcpStream) -> io::Result<()> {
         let content = self.body.as_ref().map_or(0, |b| b.count);

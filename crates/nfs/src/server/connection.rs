@@ -6,6 +6,7 @@ use crate::rpc::{Next, Opening, Records, Reply, open};
 use armento_provision::view::Client;
 use std::io;
 use std::net::{IpAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A thread without calls looks up this often: it closes files, and asks again which node the caller is.
@@ -27,8 +28,13 @@ pub fn client(resolver: &dyn Resolver, address: IpAddr) -> Option<Client> {
     Some(Client { name, address })
 }
 
-/// Answers calls until the client is done or breaks the protocol.
-pub fn serve(resolver: &dyn Resolver, stream: &TcpStream, session: &mut Session) -> io::Result<()> {
+/// Answers calls until the client is done or breaks the protocol, or the server stops.
+pub fn serve(
+    resolver: &dyn Resolver,
+    stops: &AtomicBool,
+    stream: &TcpStream,
+    session: &mut Session,
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(TICK))?;
     stream.set_write_timeout(Some(SEND_TIME))?;
@@ -37,6 +43,9 @@ pub fn serve(resolver: &dyn Resolver, stream: &TcpStream, session: &mut Session)
     let mut looked = Instant::now();
     loop {
         let next = records.next()?;
+        if stops.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             session.files.forget_old();
@@ -68,11 +77,22 @@ fn reply(session: &mut Session, record: &[u8]) -> io::Result<Reply> {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "no call of RPC"));
         }
     };
-    session.written = 0;
     let (accept, procedure) = answer(session, &call);
     let reply = Reply::new(call.xid, accept);
     session
         .counters
         .called(procedure, reply.content(), session.written);
     Ok(reply)
+}
+
+/// The replies to these bytes, without what they would send from files.
+pub fn replies(session: &mut Session, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut records = Records::new(bytes);
+    let mut all = Vec::new();
+    while let Ok(Next::Record) = records.next()
+        && let Ok(reply) = reply(session, &records.record)
+    {
+        all.push(reply.into_bytes());
+    }
+    all
 }

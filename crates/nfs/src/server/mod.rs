@@ -10,12 +10,13 @@ use crate::clients::{ClientStats, Connected};
 use crate::export::{Exports, Resolver};
 use crate::programs::{Session, World};
 use crate::tree::{Trees, own_umask};
+use armento_provision::view::Client;
 use std::collections::BTreeMap;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 2048;
@@ -23,6 +24,8 @@ const CONNECTIONS_MAX: usize = 2048;
 const ADDRESS_MAX: u32 = 512;
 /// Of a connection's thread; replies are built on the heap.
 const STACK: usize = 256 << 10;
+/// For the last reply of each connection when the server stops.
+const LAST_REPLY_TIME: Duration = Duration::from_secs(2);
 /// After a failed accept(2), when descriptors are short.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
@@ -113,14 +116,9 @@ impl Running {
         if let Some(accepts) = self.accepts.take() {
             let _ = accepts.join();
         }
-        let mut connections = self.shared.connections();
-        for stream in connections.open.values() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        while !connections.open.is_empty() {
-            let woken = self.shared.ended.wait(connections);
-            connections = woken.unwrap_or_else(PoisonError::into_inner);
-        }
+        // Replies that have begun are sent to their ends: libnfs 4 never recovers from half of one (its issue 424).
+        self.shared.close(Shutdown::Read, Some(LAST_REPLY_TIME));
+        self.shared.close(Shutdown::Both, None);
     }
 }
 
@@ -131,6 +129,25 @@ impl Drop for Running {
 }
 
 impl Shared {
+    /// Closes connections and waits for their threads.
+    fn close(&self, how: Shutdown, limit: Option<Duration>) {
+        let until = limit.map(|l| Instant::now() + l);
+        let mut connections = self.connections();
+        for stream in connections.open.values() {
+            let _ = stream.shutdown(how);
+        }
+        while !connections.open.is_empty() {
+            let left = until.map_or(Duration::MAX, |u| {
+                u.saturating_duration_since(Instant::now())
+            });
+            if left.is_zero() {
+                return;
+            }
+            let woken = self.ended.wait_timeout(connections, left);
+            (connections, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     fn connections(&self) -> MutexGuard<'_, Connections> {
         self.connections
             .lock()
@@ -150,6 +167,21 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
             Err(_) => std::thread::sleep(ACCEPT_AGAIN),
         }
     }
+}
+
+/// What a server without exports replies to the bytes of a client, until these break the protocol. It opens no file and
+/// no socket: for fuzzing.
+pub fn replies(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let world = Arc::new(World::new(Trees::default()));
+    let address = Ipv4Addr::LOCALHOST.into();
+    let client = Client {
+        name: None,
+        address,
+    };
+    let connected = world.clients.connect(address, ADDRESS_MAX);
+    let counters = connected.map(|c| c.0.clone()).unwrap_or_default();
+    let mut session = Session::new(world, client, counters);
+    connection::replies(&mut session, bytes)
 }
 
 /// One connection as long as it is served; dropped at its end, also after a panic.
@@ -193,8 +225,9 @@ fn begin(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> std::io::
         let (_connected, place) = (connected, place);
         let shared = &place.shared;
         let mut session = Session::new(shared.world.clone(), client, counters);
-        let ended =
-            own_umask().and_then(|()| connection::serve(&*shared.resolver, &stream, &mut session));
+        let ended = own_umask().and_then(|()| {
+            connection::serve(&*shared.resolver, &shared.stops, &stream, &mut session)
+        });
         let _ = stream.shutdown(Shutdown::Both);
         if let Err(why) = ended {
             tracing::debug!(%peer, %why, "connection closed");

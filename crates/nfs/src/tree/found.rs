@@ -31,31 +31,43 @@ pub struct Found {
 const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Found {
-    /// Takes an open file of this tree.
+    /// Takes an open file of this tree, and makes its handle.
     pub(super) fn new(
         tree: &Arc<Tree>,
         fd: OwnedFd,
         path: u128,
         owner: &Arc<str>,
     ) -> Result<Found, Failed> {
-        let stat = rustix::fs::fstat(&fd).map_err(status)?;
+        let mut found = Found::of_handle(tree, fd, path, owner, &[])?;
         let meaning = match tree.generation() {
             Some(generation) => Meaning::Path {
                 generation,
                 path,
-                version: version(&stat),
+                version: version(&found.stat),
             },
             None => Meaning::Inode {
                 export: tree.number,
-                file: sys::handle_of(fd.as_fd()).map_err(status)?,
+                file: sys::handle_of(found.fd.as_fd()).map_err(status)?,
             },
         };
-        let handle = encode(&meaning, &tree.signer, owner).ok_or(nfsstat3::NFS3ERR_SERVERFAULT)?;
+        let handle = encode(&meaning, &tree.signer, owner);
+        found.handle = handle.ok_or(nfsstat3::NFS3ERR_SERVERFAULT)?;
+        Ok(found)
+    }
+
+    /// The same, with the handle that it was opened by.
+    pub(super) fn of_handle(
+        tree: &Arc<Tree>,
+        fd: OwnedFd,
+        path: u128,
+        owner: &Arc<str>,
+        handle: &[u8],
+    ) -> Result<Found, Failed> {
         Ok(Found {
             tree: tree.clone(),
+            stat: rustix::fs::fstat(&fd).map_err(status)?,
             fd,
-            stat,
-            handle,
+            handle: handle.to_vec(),
             path,
             owner: owner.clone(),
         })
@@ -151,7 +163,7 @@ pub(super) fn version(stat: &Stat) -> u64 {
     let parts = [
         stat.st_size as u64,
         stat.st_mtime as u64,
-        stat.st_mtime_nsec as u64,
+        stat.st_mtime_nsec,
     ];
     let bytes: Vec<u8> = parts.iter().flat_map(|p| p.to_be_bytes()).collect();
     xxhash_rust::xxh3::xxh3_64(&bytes)

@@ -9,41 +9,49 @@ use crate::rpc::User;
 const NOBODY: u32 = 65534;
 
 /// Who this thread is. One for each thread that serves; the thread is root when it begins.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Identities {
-    /// Groups are of this user; the user itself unless `root`.
+    /// The user for files now; none if a change failed, and nothing is known.
+    uid: Option<u32>,
+    /// The user whose groups the thread has, and of whom it is known that the kernel takes it.
     user: Option<User>,
-    is_user: bool,
-    /// A failed change leaves a thread of which nothing is known.
-    unknown: bool,
+}
+
+impl Default for Identities {
+    fn default() -> Identities {
+        Identities {
+            uid: Some(0),
+            user: None,
+        }
+    }
 }
 
 impl Identities {
     /// Opens what users may not: files by handle, directories for their tags.
     pub fn root(&mut self) -> Result<(), Failed> {
-        if self.is_user || self.unknown {
-            self.unknown = true;
-            sys::set_file_user(0).map_err(status)?;
-            self.is_user = false;
-            self.unknown = false;
-        }
-        Ok(())
+        self.set(0)
     }
 
     /// Becomes a user of a client.
     pub fn become_user(&mut self, user: &User) -> Result<(), Failed> {
-        if self.user.as_ref() != Some(user) || self.unknown {
+        if self.user.as_ref() != Some(user) {
             self.user = None;
             sys::set_file_groups(user.gid, &user.groups).map_err(status)?;
-            self.is_user = false;
+            self.set(user.uid)?;
             self.user = Some(user.clone());
-        } else if self.is_user {
-            return Ok(());
         }
-        self.unknown = true;
-        sys::set_file_user(user.uid).map_err(status)?;
-        self.is_user = true;
-        self.unknown = false;
+        self.set(user.uid)
+    }
+
+    fn set(&mut self, uid: u32) -> Result<(), Failed> {
+        if self.uid != Some(uid) {
+            self.uid = None;
+            // The call itself has no error, and costs a second one to see whether it worked. What is known to work is
+            // not asked again: root, without which a thread has fewer rights and not more; and the same user as before.
+            let known = uid == 0 || self.user.as_ref().is_some_and(|u| u.uid == uid);
+            sys::set_file_user(uid, !known).map_err(status)?;
+            self.uid = Some(uid);
+        }
         Ok(())
     }
 }

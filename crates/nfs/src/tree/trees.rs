@@ -24,6 +24,16 @@ pub struct Trees {
     signer: Arc<Signer>,
 }
 
+impl Default for Trees {
+    /// None.
+    fn default() -> Trees {
+        Trees {
+            list: Vec::new(),
+            signer: Arc::new(Signer::new(&[0; 32])),
+        }
+    }
+}
+
 impl Trees {
     /// Opens all. After an error nothing is open.
     pub fn open(exports: &Exports) -> Result<Trees, NfsError> {
@@ -76,7 +86,7 @@ impl Trees {
                     Place::PerNode(_) => node.unwrap_or_default(),
                     Place::Shared(_) => "",
                 };
-                Found::new(tree, fd, TOP, &owner.into())
+                Found::of_handle(tree, fd, TOP, &owner.into(), handle)
             }
             (
                 Meaning::Path {
@@ -151,7 +161,11 @@ pub fn parent(of: &Found) -> Result<Found, Failed> {
     }
     let up = |from: &OwnedFd| {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(from, c"..", flags, Mode::empty()).map_err(status)?;
+        let fd = rustix::fs::openat(from, c"..", flags, Mode::empty()).map_err(|e| match e {
+            // KERNEL: namei.c, path_connected: it is not below the mount any more.
+            Errno::NOENT => nfsstat3::NFS3ERR_STALE,
+            e => status(e),
+        })?;
         let stat = rustix::fs::fstat(&fd).map_err(status)?;
         Ok((fd, stat))
     };
