@@ -39,6 +39,8 @@ GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils fi
 WEB = chromium
 # Whose parsers check the files of `armento fabric`, and one of whom sets up networks in namespaces.
 NETWORK = netplan.io ifupdown dnsmasq-base
+# A boot server, and what its tests ask it with.
+BOOT = dnsmasq-base ipxe ovmf erofs-utils curl cpio zstd
 # Debian machines in QEMU, for tests: the image is made of Debian's packages.
 MACHINES = qemu-system-x86 qemu-utils mmdebstrap e2fsprogs openssh-client zstd
 # A foreign client of the NFS server.
@@ -61,7 +63,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(OTHERS_NAMES) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK) $(NFS)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(OTHERS_NAMES) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK) $(BOOT) $(NFS)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace

@@ -12,7 +12,6 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -45,7 +44,8 @@ pub struct BootLab {
     site: Site,
     /// The boot directory: kept between tests, since its image takes minutes.
     boot: PathBuf,
-    qemus: Mutex<Vec<u32>>,
+    /// One test at a time changes the image.
+    _turn: File,
 }
 
 impl BootLab {
@@ -62,6 +62,10 @@ impl BootLab {
                 return None;
             }
         }
+        let boot = below_build().join("diskless");
+        fs::create_dir_all(below_build()).expect("the build directory");
+        let turn = File::create(boot.with_extension("lock")).expect("a lock");
+        turn.lock().expect("a lock");
         let site = Site::new().unwrap_or_else(|e| panic!("{e:#}"));
         let addresses: String = servers
             .iter()
@@ -73,9 +77,9 @@ impl BootLab {
         .expect("the boot net");
         fs::write(site.dir().join("farm.toml"), inventory).expect("inventory");
         let lab = BootLab {
-            boot: below_build().join("diskless"),
+            boot,
             site,
-            qemus: Mutex::default(),
+            _turn: turn,
         };
         Some(lab)
     }
@@ -219,8 +223,14 @@ impl BootLab {
         pid
     }
 
-    /// `armento boot serve` and the farm's first node.
+    /// The farm's first node, and its boot server.
     pub fn serve(&self) {
+        self.farm();
+        self.serve_boot();
+    }
+
+    /// The farm's first node.
+    pub fn farm(&self) {
         fs::create_dir_all(self.dir().join("state")).expect("state");
         self.sh(&[
             "farm",
@@ -231,6 +241,10 @@ impl BootLab {
             "srv",
         ]);
         self.start("node", &["node"]);
+    }
+
+    /// `armento boot serve`.
+    pub fn serve_boot(&self) {
         let dir = self.boot.display().to_string();
         self.start("serve", &["boot", "serve", "--dir", &dir]);
         self.until("the boot server answers", Duration::from_secs(30), &|| {
@@ -241,6 +255,61 @@ impl BootLab {
                 .is_empty()
                 .then_some(())
         });
+    }
+
+    /// Another boot server with the same images: the node `name` at 10.77.0.`number`, in a network namespace of its own.
+    pub fn second(&self, name: &str, number: u8) -> Second<'_> {
+        let pid_file = self.dir().join(format!("{name}.pid"));
+        let script = format!("echo $$ > {}; exec sleep infinity", pid_file.display());
+        let mut c = self.site.inside("unshare", &["--net", "sh", "-c", &script]);
+        let mut holder = c.stdin(Stdio::null()).spawn().expect("a namespace");
+        std::thread::spawn(move || holder.wait());
+        let first = self.until("a namespace", Duration::from_secs(10), &|| {
+            let text = fs::read_to_string(&pid_file).ok()?;
+            text.trim().parse::<u32>().ok()
+        });
+        let wire = format!(
+            "set -e; ip link add {name}0 type veth peer name lan0 netns {first}; ip link set {name}0 master lan0 up
+             nsenter --target={first} --net sh -c 'ip link set lo up; ip link set lan0 up; ip addr add 10.77.0.{number}/24 dev lan0'"
+        );
+        self.site.sh(&wire).expect("its cable");
+        let dir = self.dir().join(name);
+        fs::create_dir_all(&dir).expect("directory");
+        let second = Second {
+            lab: self,
+            first,
+            name: name.to_owned(),
+            boot: dir.join("boot"),
+        };
+        let farm = self.dir().join("farm.toml").display().to_string();
+        let tftp = dir.join("tftp").display().to_string();
+        let boot = second.boot.display().to_string();
+        let words = [
+            "boot",
+            "init",
+            "--server",
+            name,
+            "--farm",
+            &farm,
+            "--tftp",
+            &tftp,
+            "--append",
+            "console=ttyS0",
+            "--dir",
+            &boot,
+        ];
+        let out = second.command(&words).output().expect("armento");
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        // As a copy of the other's would be: the same files with the same times, and the same secret.
+        fs::remove_dir(second.boot.join("images")).expect("empty");
+        std::os::unix::fs::symlink(self.boot.join("images"), second.boot.join("images"))
+            .expect("images");
+        fs::copy(self.boot.join("nfs.key"), second.boot.join("nfs.key")).expect("key");
+        second
     }
 
     /// Switches on a machine without a disk: card 52:54:00:77:00:NN.
@@ -296,7 +365,6 @@ impl BootLab {
         c.stdin(Stdio::null());
         c.stdout(log.try_clone().expect("log")).stderr(log);
         let mut child = c.spawn().expect("qemu");
-        self.qemus.lock().expect("no panic before").push(child.id());
         std::thread::spawn(move || child.wait());
     }
 
@@ -365,5 +433,56 @@ impl BootLab {
                 eprintln!("== {name}\n{last}");
             }
         }
+    }
+}
+
+/// A second boot server.
+pub struct Second<'a> {
+    lab: &'a BootLab,
+    /// A process of its network namespace, as the site numbers it.
+    first: u32,
+    name: String,
+    boot: PathBuf,
+}
+
+impl Second<'_> {
+    fn command(&self, words: &[&str]) -> Command {
+        let program = armento().display().to_string();
+        let target = format!("--target={}", self.first);
+        let enter = [&*target, "--net", "--", &program];
+        let all: Vec<&str> = [&enter, words].concat();
+        let mut c = self.lab.site.inside("nsenter", &all);
+        // It is no member of the farm: it makes no tokens.
+        c.env("ARMENTO_STATE", self.boot.with_file_name("state"));
+        c.env("ARMENTO_LOG", "debug");
+        c.stdin(Stdio::null());
+        c
+    }
+
+    /// Runs `armento boot serve`.
+    pub fn serve(&self) {
+        let log = self.lab.dir().join(format!("{}.log", self.name));
+        let log = File::create(log).expect("log");
+        let dir = self.boot.display().to_string();
+        let mut c = self.command(&["boot", "serve", "--dir", &dir]);
+        c.stdout(log.try_clone().expect("log")).stderr(log);
+        let mut child = c.spawn().expect("serve");
+        std::thread::spawn(move || child.wait());
+        self.lab.until(
+            "the second boot server answers",
+            Duration::from_secs(30),
+            &|| {
+                let status = self.lab.try_boot(&["status", "--json"]).ok()?;
+                let status: Value = serde_json::from_str(&status).ok()?;
+                let silent = status["silent_servers"].as_object()?;
+                (!silent.contains_key(&self.name)).then_some(())
+            },
+        );
+    }
+
+    /// Its cable breaks, and it never comes back: nothing of it says so to anybody.
+    pub fn dies(&self) {
+        let script = format!("ip link del {}0", self.name);
+        self.lab.site.sh(&script).expect("cut");
     }
 }

@@ -1,10 +1,10 @@
 //! Machines without a disk: switched on, they become nodes.
 
-use armento_machines::diskless::{BootLab, Firmware};
+use armento_machines::diskless::{BOOT, BootLab, Firmware};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const FARM: &str = r#"
 farm = { name = "diskless", boot_servers = ["srv"] }
@@ -40,6 +40,22 @@ fn with_probe(root: &Path) {
     fs::write(root.join("srv/tagged$$HOST=n2$$"), "n2\n").expect("file");
     fs::write(root.join("srv/tagged$$IP=10.77.0.3$$"), "n3\n").expect("file");
     let _ = fs::remove_file(root.join("srv/edit"));
+}
+
+/// Waits until the last line of a machine's probe has these words.
+fn seen(lab: &BootLab, number: u8, words: &str) -> String {
+    lab.until(
+        &format!("n{number}: {words}"),
+        Duration::from_secs(60),
+        &|| {
+            let console = lab.console(number);
+            let mut lines = console.lines().rev().filter(|l| l.contains("probe n"));
+            lines
+                .next()
+                .filter(|l| l.contains(words))
+                .map(str::to_owned)
+        },
+    )
 }
 
 #[test]
@@ -133,4 +149,48 @@ fn machines_without_a_disk_become_nodes_by_bios_and_uefi() {
     lab.joined("n2");
     let used = lab.try_boot(&["image", "remove", "base@1"]);
     assert!(used.is_err() || !lab.root().ends_with("1/root"));
+}
+
+#[test]
+fn a_live_root_outlives_its_boot_server() {
+    if std::env::var_os("ARMENTO_LONG_TESTS").is_none() {
+        println!("skipped: a long test (make test-all)");
+        return;
+    }
+    let farm = FARM
+        .replace("[\"srv\"]", "[\"b\", \"srv\"]")
+        .replace(", persist = [\"/var/log\"]", "")
+        + "node.b = { id = 250, lan0 = \"mgmt\" }\n";
+    let Some(lab) = BootLab::new_or_skip(&farm, &[1]) else {
+        return;
+    };
+    if !lab.image(&with_probe) {
+        return;
+    }
+    let b = lab.second("b", 250);
+    lab.farm();
+    b.serve();
+    lab.on(2, Firmware::Bios, 1024);
+    lab.until("n2 has its root from b", BOOT, &|| {
+        lab.step("n2")
+            .filter(|(step, _)| ["root", "system"].contains(&&**step))
+    });
+    // Only this one has the farm's key.
+    lab.serve_boot();
+    lab.joined("n2");
+    seen(&lab, 2, "tag=n2");
+    b.dies();
+    let begun = Instant::now();
+    fs::write(lab.root().join("srv/edit"), "after\n").expect("edit");
+    seen(&lab, 2, "edit=after");
+    println!(
+        "n2 saw an edit {} s after its boot server died",
+        begun.elapsed().as_secs()
+    );
+    // A program of the root that was not read before.
+    let out = lab.as_nobody(&["run", "--on", "n2", "sh", "-c", "exit 7"]);
+    assert_eq!(out.status.code(), Some(7));
+    // New ones still boot.
+    lab.on(3, Firmware::Bios, 1536);
+    lab.joined("n3");
 }

@@ -18,7 +18,7 @@ pub const RELAY: &str = "boot-relay";
 /// How long a server may take to accept: a round trip, and one lost packet.
 const CONNECT: Duration = Duration::from_secs(3);
 /// How long a server may leave an answer open while requests wait for it.
-const SILENT: Duration = Duration::from_secs(10);
+const SILENT: Duration = Duration::from_secs(7);
 /// Connections at once: the kernel makes one for each mount and server.
 const CONNECTIONS_MAX: usize = 64;
 const BUFFER: usize = 1 << 18;

@@ -69,6 +69,11 @@ impl BootDir {
         self.0.join("dnsmasq.conf")
     }
 
+    /// Which process the last dnsmasq is.
+    pub fn dnsmasq_pid(&self) -> PathBuf {
+        self.0.join("dnsmasq.pid")
+    }
+
     /// The progress of each machine, as the server knew it last.
     pub fn progress(&self) -> PathBuf {
         self.0.join("progress.json")

@@ -8,6 +8,7 @@ use armento_fabric::inventory::{Farm, Node};
 use armento_fabric::render::{BootService, Dhcp, dnsmasq};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,13 +96,36 @@ pub async fn supervise(state: Arc<State>, changed: Arc<Notify>) {
 }
 
 fn start(state: &State) -> std::io::Result<Child> {
-    Command::new("dnsmasq")
-        .arg(format!("--conf-file={}", state.boot.dnsmasq().display()))
+    let configuration = format!("--conf-file={}", state.boot.dnsmasq().display());
+    let noted = state.boot.dnsmasq_pid();
+    end_the_one_before(&noted, &configuration);
+    let child = Command::new("dnsmasq")
+        .arg(&configuration)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
-        .spawn()
+        .spawn()?;
+    if let Some(pid) = child.id() {
+        fs::write(noted, format!("{pid}\n"))?;
+    }
+    Ok(child)
+}
+
+/// A boot server that was killed leaves its dnsmasq, which has the ports.
+fn end_the_one_before(noted: &Path, configuration: &str) {
+    let pid = fs::read_to_string(noted).ok();
+    let Some(pid) = pid.and_then(|p| p.trim().parse::<i32>().ok()) else {
+        return;
+    };
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_ours = words
+        .split(|b| *b == 0)
+        .any(|w| w == configuration.as_bytes());
+    if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|_| is_ours) {
+        tracing::info!("ending the dnsmasq of a boot server before");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
 }
 
 /// Reads both outputs until they end.
