@@ -48,7 +48,7 @@ impl Place {
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).expect("directory");
         fs::write(dir.join("farm.toml"), FARM).expect("inventory");
-        let script = "ip link set lo up; ip link add lan0 type dummy; ip link set lan0 up
+        let script = "ip link set lo up; ip link add lan0 type bridge; ip link set lan0 up
             for n in 1 2 3; do ip addr add 10.77.0.$n/24 dev lan0; done; echo ready; exec cat";
         let mut holder = Command::new("unshare")
             .args(["--net", "--pid", "--mount", "--fork", "--kill-child"])
@@ -120,7 +120,7 @@ impl Place {
     fn root(&self, name: &str, machine: u8) -> String {
         let root = self.dir.join(name);
         let modules = root.join("usr/lib/modules/6.12.1-test");
-        for dir in ["usr/lib/systemd/system", "boot", "etc", "srv"] {
+        for dir in ["usr/lib/systemd/system", "usr/bin", "boot", "etc", "srv"] {
             fs::create_dir_all(root.join(dir)).expect("directory");
         }
         fs::create_dir_all(modules.join("kernel")).expect("directory");

@@ -78,7 +78,7 @@ pub fn build(
     }
     said("fetching and unpacking packages");
     let mut make = Command::new("mmdebstrap");
-    make.args(["--quiet", "--mode=root", "--variant=minbase"]);
+    make.args(["--mode=root", "--variant=minbase"]);
     let packages = PACKAGES
         .into_iter()
         .chain(options.include.iter().map(String::as_str));
