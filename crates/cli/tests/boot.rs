@@ -348,7 +348,7 @@ fn the_boot_server_answers_machines_by_the_inventory() {
         );
         place.sh(&script)
     };
-    assert_eq!(tar("10.77.0.3", "52:54:00:77:00:03"), "n3\nn3");
+    assert_eq!(tar("10.77.0.3", "52:54:00:77:00:03"), "n3n3\n");
     assert_eq!(tar("10.77.0.3", "52:54:00:77:00:02"), "");
     // This node is in no farm: it makes no tokens, and says so.
     let join = place.get("10.77.0.2", "/join?mac=52:54:00:77:00:02");
