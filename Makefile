@@ -2,6 +2,7 @@
 #
 #   make demo       24 encoders spread over a farm of four nodes on this machine;
 #                   data in target/demo.json, picture in target/demo.svg
+#   make demo-boot  two machines without a disk, in QEMU, become nodes; a boot server dies, and nothing is lost
 #   make test       everything the server checks (some 33 minutes on 2 cores, cold)
 #   make test-all   make test, then conformance twice more, the test suites of programs, the long tests, the package
 #                   and farms of Debian machines in QEMU
@@ -52,7 +53,7 @@ EMULATED = busybox-static cpio
 # … and large MPI programs with their libraries.
 MPI_ALL = lammps libopenblas0-serial libblas3
 
-.PHONY: all build demo test test-all bench deb tarball pages manual clean-lab need-build need-demo need-test need-test-all
+.PHONY: all build demo demo-boot test test-all bench deb tarball pages manual clean-lab need-build need-demo need-test need-test-all
 
 all: build
 
@@ -71,6 +72,10 @@ build: need-build
 demo: need-demo
 	$(CARGO) build --release --locked --bin armento
 	$(ARMENTO) demo --json $(BUILT)/demo.json --plot $(BUILT)/demo.svg $(ARGS)
+
+# Two machines without a disk become nodes and run a program, while one of two boot servers dies; some ten minutes.
+demo-boot: need-test
+	ARMENTO_LONG_TESTS=1 $(CARGO) test --release --locked --bin armento --test debian_diskless -- a_live_root --nocapture
 
 test: need-test
 	@$(XTASK) ci

@@ -102,14 +102,20 @@ impl BootLab {
         c
     }
 
-    /// A command of a user without rights.
+    /// A command of a user without rights, and its end.
     pub fn as_nobody(&self, words: &[&str]) -> Output {
+        self.command_of_nobody(words).output().expect("setpriv")
+    }
+
+    /// A command of a user without rights.
+    pub fn command_of_nobody(&self, words: &[&str]) -> Command {
         let program = armento().display().to_string();
         let user = ["--reuid=65534", "--regid=65534", "--clear-groups", &program];
         let all: Vec<&str> = [&user, words].concat();
         let mut c = self.site.inside("setpriv", &all);
         c.env("ARMENTO_SOCKET", self.dir().join("control.sock"));
-        c.stdin(Stdio::null()).output().expect("setpriv")
+        c.stdin(Stdio::null());
+        c
     }
 
     /// Output of a command, or its messages.

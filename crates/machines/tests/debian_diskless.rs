@@ -4,6 +4,7 @@ use armento_machines::diskless::{BOOT, BootLab, Firmware};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const FARM: &str = r#"
@@ -19,9 +20,10 @@ node.n3 = { id = 3, profile = "memory", mac = { lan0 = "52:54:00:77:00:03" } }
 /// A service that says on the console what the node sees, each second.
 fn with_probe(root: &Path) {
     let unit = "[Unit]\nDescription=What a test sees\nAfter=systemd-networkd.service\n\
-                [Service]\nExecStart=/usr/local/sbin/probe\nStandardOutput=file:/dev/ttyS0\n\
+                [Service]\nExecStart=/usr/local/sbin/probe\n\
                 [Install]\nWantedBy=multi-user.target\n";
     let script = "#!/bin/sh\n\
+        exec > /dev/console 2>&1\n\
         touch /var/log/was-here\n\
         while true; do\n\
           echo \"probe $(cat /proc/sys/kernel/hostname) root=$(findmnt -no FSTYPE / 2>/dev/null || sed -n 's/^[^ ]* \\/ \\([^ ]*\\).*/\\1/p' /proc/mounts | tail -1)\" \\\n\
@@ -179,7 +181,15 @@ fn a_live_root_outlives_its_boot_server() {
     lab.serve_boot();
     lab.joined("n2");
     seen(&lab, 2, "tag=n2");
+    // A program that runs there while the server dies.
+    let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo counted $i";
+    let program = lab
+        .command_of_nobody(&["run", "--on", "n2", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a program");
     b.dies();
+    println!("the boot server of n2 died");
     let begun = Instant::now();
     fs::write(lab.root().join("srv/edit"), "after\n").expect("edit");
     seen(&lab, 2, "edit=after");
@@ -187,10 +197,11 @@ fn a_live_root_outlives_its_boot_server() {
         "n2 saw an edit {} s after its boot server died",
         begun.elapsed().as_secs()
     );
-    // A program of the root that was not read before.
+    let counted = program.wait_with_output().expect("its end");
+    assert_eq!(String::from_utf8_lossy(&counted.stdout), "counted 200000\n");
     let out = lab.as_nobody(&["run", "--on", "n2", "sh", "-c", "exit 7"]);
     assert_eq!(out.status.code(), Some(7));
-    // New ones still boot.
+    // New nodes still boot.
     lab.on(3, Firmware::Bios, 1536);
     lab.joined("n3");
 }

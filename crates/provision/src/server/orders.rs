@@ -147,3 +147,68 @@ pub fn script(answer: &Answer, mac: Mac, base: &str, append: &str) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armento_fabric::inventory::parse;
+
+    const FARM: &str = "farm = { name = \"t\", boot_servers = [\"srv\", \"b\"] }\n\
+        net.mgmt = { cidr = \"10.0.0.0/24\", boot = true, gateway = \"10.0.0.254\" }\n\
+        node.srv = { id = 1, lan0 = \"mgmt\" }\n\
+        node.b = { id = 9, lan0 = \"mgmt\" }\n\
+        node.disk = { id = 2, lan0 = \"mgmt\", mac = { lan0 = \"52:54:00:00:00:02\" } }\n\
+        node.live = { id = 3, root = \"live\", lan0 = \"mgmt\", mac = { lan0 = \"52:54:00:00:00:03\", lan1 = \"52:54:00:00:00:13\" }, lan1 = [] }\n\
+        node.ram = { id = 4, root = \"ram\", lan0 = \"mgmt\", mac = { lan0 = \"52:54:00:00:00:04\" } }\n";
+
+    fn answer(node: &str, mac: &str, sha256: Option<&str>) -> Result<Answer, String> {
+        let farm =
+            parse("farm.toml", FARM, &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}"));
+        let settings = Settings {
+            inventory: "farm.toml".into(),
+            server: "b".into(),
+            proxy: false,
+            http: 8117,
+            nfs: 9117,
+            tftp: "/tftp".into(),
+            append: String::new(),
+        };
+        let node = farm.node(node).expect("node");
+        let mac = mac.parse().expect("mac");
+        order(&farm, node, mac, &settings, ("base", 3), sha256)
+    }
+
+    #[test]
+    fn nodes_boot_from_the_server_that_they_asked_then_from_the_others() {
+        let Ok(Answer::Boot(order)) = answer("live", "52:54:00:00:00:03", None) else {
+            panic!("no order")
+        };
+        let servers: Vec<String> = order.servers.iter().map(|s| s.http.to_string()).collect();
+        assert_eq!(servers, ["10.0.0.9:8117", "10.0.0.1:8117"]);
+        assert_eq!(order.address.to_string(), "10.0.0.3/24");
+        let mac = order.mac;
+        let text = script(&Answer::Boot(order), mac, "http://10.0.0.9:8117", "quiet");
+        assert!(text.starts_with("#!ipxe\n"), "{text}");
+        assert!(text.contains("initrd --name initrd http://10.0.0.9:8117/image/base/3/initrd"));
+        assert!(text.contains(" armento.gateway=10.0.0.254 "), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_boot_is_told_why() {
+        assert_eq!(answer("disk", "52:54:00:00:00:02", None), Ok(Answer::Disk));
+        let e = answer("live", "52:54:00:00:00:13", None).expect_err("another card");
+        assert!(e.contains("which is not its card lan0"), "{e}");
+        let e = answer("ram", "52:54:00:00:00:04", None).expect_err("no image for memory");
+        assert!(e.contains("erofs-utils"), "{e}");
+        assert!(answer("ram", "52:54:00:00:00:04", Some("00")).is_ok());
+        // Nothing of a reason becomes a command.
+        let mac = "52:54:00:00:00:09".parse().expect("mac");
+        let text = script(
+            &Answer::Wait("a\nreboot || ${x}".into()),
+            mac,
+            "http://s",
+            "",
+        );
+        assert_eq!(text.lines().nth(1), Some("echo armento: a reboot  x"));
+    }
+}

@@ -19,6 +19,9 @@ use tokio::sync::Notify;
 /// Between two looks at the inventory and the images.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Is given all generations that there are.
+pub type OnImages = Box<dyn Fn(&[Listed]) + Send + Sync>;
+
 /// What the caller does for the boot server.
 pub struct Hooks {
     /// Makes a token for one use, for a node of this name.
@@ -26,7 +29,7 @@ pub struct Hooks {
     /// Reads the inventory again.
     pub read_farm: Box<dyn Fn() -> Result<Farm, String> + Send + Sync>,
     /// The images are others than before: NFS serves these from now on.
-    pub images: Box<dyn Fn(&[Listed]) + Send + Sync>,
+    pub images: OnImages,
 }
 
 /// A boot server that is ready to run.
