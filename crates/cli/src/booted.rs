@@ -30,7 +30,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<i32> {
     let bytes = std::fs::read(&args.file)?;
     let word: NodeFile = serde_json::from_slice(&bytes)?;
-    let servers = Servers::of_node(&word);
+    let servers = Servers::known(word.mac, &word.servers);
     servers.tell(Step::System, None);
     let done = be_member(&word, &servers);
     match &done {

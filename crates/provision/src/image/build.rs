@@ -112,7 +112,7 @@ pub fn build(
         }
     }
     let from = format!("Debian {suite} of {mirror}, {}", options.kernel);
-    draft.finish(store, armento, &from, said)
+    draft.finish(armento, &from, said, |image, dir| store.commit(image, dir))
 }
 
 fn sources(mirror: &str, suite: &str, backports: bool) -> Vec<String> {

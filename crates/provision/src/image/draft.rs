@@ -2,7 +2,6 @@
 
 use super::manifest::{Kind, Manifest, scan, sha256};
 use super::run::run;
-use super::store::{Generation, Store};
 use super::{elf, farm_part};
 use crate::initrd;
 use crate::problem::{At, BootError};
@@ -48,16 +47,16 @@ impl Draft {
         self.dir.join("log")
     }
 
-    /// Adds the farm's part, kernel, initramfs, image and manifest, and makes it the image's next generation.
+    /// Adds the farm's part, kernel, initramfs, image and manifest; `commit` makes it the image's next generation.
     ///
     /// `armento`: the program that nodes run. `from`: what the root was made of.
-    pub fn finish(
+    pub fn finish<T>(
         self,
-        store: &Store,
         armento: &Path,
         from: &str,
         said: Progressed,
-    ) -> Result<Generation, BootError> {
+        commit: impl FnOnce(&str, &Path) -> Result<T, BootError>,
+    ) -> Result<T, BootError> {
         let root = self.root();
         let arch = elf::architecture(&root)?;
         if arch != elf::OWN {
@@ -97,7 +96,7 @@ impl Draft {
         manifest.bytes = bytes.sum();
         let _ = fs::remove_file(self.log());
         manifest.save(&self.dir.join("manifest.json"))?;
-        store.commit(&self.image, &self.dir)
+        commit(&self.image, &self.dir)
     }
 
     /// A compressed image of the root; none where the program for it is missing.

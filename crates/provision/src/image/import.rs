@@ -47,7 +47,7 @@ pub fn import(
         take_kernel(&kernel.root(), &root, &draft.log())?;
     }
     let from = format!("{}", from.display());
-    draft.finish(store, armento, &from, said)
+    draft.finish(armento, &from, said, |image, dir| store.commit(image, dir))
 }
 
 fn take_kernel(from: &Path, to: &Path, log: &Path) -> Result<(), BootError> {

@@ -1,7 +1,7 @@
 //! The card that the machine booted from: found by its address, named as the inventory does, and given its address. Other
 //! cards are left to the root's own network, since a card that is up cannot be renamed (Linux 6.1).
 
-use super::command_line::Order;
+use super::order::Order;
 use super::sys;
 use armento_fabric::addr::Mac;
 use std::fs;

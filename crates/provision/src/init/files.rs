@@ -1,7 +1,7 @@
 //! The node's own files, and what its unit needs to join: written into the new root before it starts.
 
-use super::command_line::{Order, ServerAddress};
 use super::http::{Joining, Servers};
+use super::order::{Order, ServerAddress};
 use super::root::NEW;
 use rustix::mount::{MountFlags, mount};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,10 @@
 //! Talks to the boot servers: any of them that answers is right.
 
-use super::command_line::{Order, ServerAddress};
+use super::order::{Order, ServerAddress};
 use crate::stage::Step;
 use armento_fabric::addr::Mac;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddrV4;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Seconds for a short answer.
@@ -51,15 +52,15 @@ impl Servers {
         }
     }
 
-    /// Those of a machine that runs.
-    pub fn of_node(file: &super::files::NodeFile) -> Servers {
-        let server = |http: &std::net::SocketAddrV4| ServerAddress {
+    /// Those of a machine that runs, by their HTTP.
+    pub fn known(mac: Mac, all: &[SocketAddrV4]) -> Servers {
+        let server = |http: &SocketAddrV4| ServerAddress {
             http: *http,
             nfs: 0,
         };
         Servers {
-            mac: file.mac,
-            all: file.servers.iter().map(server).collect(),
+            mac,
+            all: all.iter().map(server).collect(),
         }
     }
 

@@ -6,18 +6,18 @@
 //! at [`main`]; `run.rs` has the steps in their order, and each of them is one file.
 
 mod card;
-mod command_line;
 mod drivers;
 mod files;
 mod http;
+mod order;
 mod relay;
 mod root;
 mod run;
 mod switch;
 mod sys;
 
-pub use command_line::{Order, RootKind, ServerAddress, command_line, read_order};
 pub use files::{NODE_FILE, NodeFile};
 pub use http::{Asked, Joining, Servers, Told, status};
+pub use order::{Order, RootKind, ServerAddress, command_line, read_order};
 pub use relay::{RELAY, relay_main};
 pub use run::main;

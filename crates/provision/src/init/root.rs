@@ -1,7 +1,7 @@
 //! Mounts the root: over NFS or in memory, below an overlay that takes the node's changes.
 
-use super::command_line::{Order, RootKind};
 use super::http::Servers;
+use super::order::{Order, RootKind};
 use super::relay::RELAY;
 use super::sys;
 use ring::digest::{Context, SHA256};

@@ -1,7 +1,7 @@
 //! The steps of the initramfs, in their order.
 
-use super::command_line::{Order, read_order};
 use super::http::Servers;
+use super::order::{Order, read_order};
 use super::{card, drivers, files, root, switch};
 use crate::stage::Step;
 use rustix::mount::{MountFlags, mount};

@@ -101,7 +101,7 @@ pub fn set_address(link: &str, address: Ipv4Addr, netmask: Ipv4Addr) -> io::Resu
 pub fn default_route(gateway: Ipv4Addr) -> io::Result<()> {
     // SAFETY: plain data; all zero is a valid value.
     let mut route: libc::rtentry = unsafe { zeroed() };
-    route.rt_dst = sockaddr(Ipv4Addr::UNSPECIFIED);
+    route.rt_dst = sockaddr(Ipv4Addr::UNSPECIFIED); // KERNEL: its name in rtentry
     route.rt_genmask = sockaddr(Ipv4Addr::UNSPECIFIED);
     route.rt_gateway = sockaddr(gateway);
     route.rt_flags = libc::RTF_UP | libc::RTF_GATEWAY;

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// Fast to unpack, and small enough: the program is most of it.
-const LEVEL: i32 = 9;
+const LEVEL: i32 = 3;
 
 /// What was packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
