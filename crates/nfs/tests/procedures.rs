@@ -402,6 +402,31 @@ fn names_are_removed_moved_and_linked() {
     });
 }
 
+#[test]
+fn a_call_sent_again_is_not_done_again() {
+    let Some(stage) = Stage::new("again") else {
+        return;
+    };
+    let server = stage.net.server;
+    // The first calls of every client have the same numbers.
+    let remove = |port| {
+        let mut c = Client::from_port(server, port);
+        let top = c.mount("/root");
+        let dir = c.walk(&top, "dir").expect("dir");
+        let object = what(&dir, "file");
+        status(c.nfs::<REMOVE3res>(NFSPROC3_REMOVE, &REMOVE3args { object }))
+    };
+    stage.net.inside(server, || {
+        assert_eq!(remove(900), nfsstat3::NFS3_OK);
+        assert_eq!(
+            remove(900),
+            nfsstat3::NFS3_OK,
+            "the reply that was there before"
+        );
+        assert_eq!(remove(901), nfsstat3::NFS3ERR_NOENT, "another client");
+    });
+}
+
 /// All names of a directory by READDIR, in replies of at most `count` bytes.
 fn readdir(c: &mut Client, dir: &nfs_fh3, count: u32) -> Vec<String> {
     let mut names = Vec::new();
@@ -725,6 +750,11 @@ fn users_have_their_own_rights_and_no_others() {
         // Whoever may run a program reads it.
         set("dir/file", (1000, 2000), 0o711);
         assert_eq!(read(c), nfsstat3::NFS3_OK);
+        // From a port that any user of the client can have: nobody.
+        set("dir/file", (1000, 2000), 0o640);
+        let mut other = Client::of_anybody(stage.net.server);
+        assert_eq!(read(other.user(1000, 2000, &[])), refused);
+        assert_eq!(read(other.user(0, 0, &[])), refused);
         // No user: nobody.
         set("dir/file", (1000, 2000), 0o640);
         c.auth(nfs3_types::rpc::opaque_auth::default());

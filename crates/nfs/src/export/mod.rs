@@ -54,6 +54,7 @@ pub struct Export {
     pub identity: Identity,
     pub access: Access,
     pub squash: Squash,
+    pub ports: Ports,
 }
 
 /// Where the files are.
@@ -97,6 +98,14 @@ pub enum Squash {
     All,
 }
 
+/// From which ports of a client the server believes what it says of its users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// Those below 1024, which only root of the client can use; callers from others are nobody.
+    Privileged,
+    Any,
+}
+
 impl Export {
     /// A root for all nodes, read-only, that may be edited while nodes use it.
     pub fn shared(path: impl Into<String>, directory: impl Into<PathBuf>) -> Export {
@@ -106,6 +115,7 @@ impl Export {
             identity: Identity::Inode,
             access: Access::ReadOnly,
             squash: Squash::None,
+            ports: Ports::Privileged,
         }
     }
 
@@ -133,6 +143,12 @@ impl Export {
     /// The same, writable.
     pub fn writable(mut self) -> Export {
         self.access = Access::ReadWrite;
+        self
+    }
+
+    /// The same, believing every port of its clients.
+    pub fn any_port(mut self) -> Export {
+        self.ports = Ports::Any;
         self
     }
 }

@@ -68,6 +68,16 @@ pub fn answer(session: &mut Session, call: &Call) -> (Accept, &'static str) {
     (accept, name)
 }
 
+/// Whether a call does another thing when it is made a second time.
+pub fn is_done_once(call: &Call) -> bool {
+    let procedures = if call.program == nfs3_types::nfs3::PROGRAM {
+        nfs::DONE_ONCE
+    } else {
+        &[]
+    };
+    procedures.contains(&call.procedure)
+}
+
 /// Results without a file's content.
 fn done(results: &impl Pack) -> Answer {
     let mut bytes = Vec::with_capacity(results.packed_size());

@@ -1,7 +1,7 @@
 //! Files that a connection has open for reading and writing, so that a long transfer opens its file once.
 
 use super::found::Found;
-use super::identities::{Identities, squash};
+use super::identities::Identities;
 use super::status::{Failed, status};
 use super::sys::proc_path;
 use crate::rpc::User;
@@ -72,21 +72,21 @@ impl OpenFiles {
         })
     }
 
-    /// Opens one. After: the thread is the user, or root.
+    /// Opens one, for what a client said and whom it is taken for. After: the thread is the user, or root.
     pub fn open(
         &mut self,
         found: Found,
         ids: &mut Identities,
         said: Option<&User>,
+        user: &User,
         purpose: Purpose,
     ) -> Result<Ready, Failed> {
-        let user = squash(said, found.tree.export.squash);
         match found.kind() {
             FileType::RegularFile => {}
             FileType::Directory => return Err(nfsstat3::NFS3ERR_ISDIR),
             _ => return Err(nfsstat3::NFS3ERR_INVAL),
         }
-        let file = Arc::new(open_as(&found, ids, &user, purpose)?);
+        let file = Arc::new(open_as(&found, ids, user, purpose)?);
         let (found, stat) = (Arc::new(found), rustix::fs::fstat(&file).map_err(status)?);
         if self.list.len() >= FILES_MAX {
             self.list.remove(0);

@@ -37,6 +37,9 @@ pub const PROCEDURES: &[&str] = &[
     "COMMIT",
 ];
 
+/// SETATTR, and from CREATE to LINK.
+pub const DONE_ONCE: &[u32] = &[2, 8, 9, 10, 11, 12, 13, 14, 15];
+
 pub fn answer(procedure: u32, session: &mut Session, call: &Call) -> Answer {
     let mut args = call.args.clone();
     let (s, a, user) = (session, &mut args, call.user.as_ref());
