@@ -6,15 +6,13 @@
 mod acl;
 mod mount;
 mod nfs;
+mod results;
 mod session;
 
 pub use session::{Session, World};
 
 use crate::rpc::{Accept, Call, Garbage};
-use nfs3_types::xdr_codec::Pack;
-
-/// What a procedure answers.
-type Answer = Result<Accept, Garbage>;
+use results::Answer;
 
 /// A program on the port, which has one version.
 struct Program {
@@ -76,12 +74,4 @@ pub fn is_done_once(call: &Call) -> bool {
         &[]
     };
     procedures.contains(&call.procedure)
-}
-
-/// Results without a file's content.
-fn done(results: &impl Pack) -> Answer {
-    let mut bytes = Vec::with_capacity(results.packed_size());
-    // A vector takes everything; results of ours have no lengths beyond 32 bits.
-    let _ = results.pack(&mut bytes);
-    Ok(Accept::Done(bytes, None))
 }

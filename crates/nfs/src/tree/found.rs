@@ -1,9 +1,9 @@
 //! A file of an export, found by handle or by name.
 
+use super::failed::{Failed, status};
 use super::handle::{Meaning, encode};
 use super::opened::Tree;
 use super::paths::{TOP, number};
-use super::status::{Failed, status};
 use super::sys;
 use crate::export::Access;
 use nfs3_types::nfs3::{fattr3, ftype3, nfsstat3, nfstime3, specdata3};

@@ -5,7 +5,7 @@
 //!   path   2  generation 8  path 16  version 8
 //! ```
 
-use super::status::Failed;
+use super::failed::Failed;
 use super::sys::KernelHandle;
 use nfs3_types::nfs3::{NFS3_FHSIZE, nfsstat3};
 use ring::hmac;

@@ -1,8 +1,8 @@
 //! Files that a connection has open for reading and writing, so that a long transfer opens its file once.
 
+use super::failed::{Failed, status};
 use super::found::Found;
 use super::identities::Identities;
-use super::status::{Failed, status};
 use super::sys::proc_path;
 use crate::rpc::User;
 use nfs3_types::nfs3::nfsstat3;

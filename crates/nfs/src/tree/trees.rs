@@ -1,10 +1,10 @@
 //! The exports, opened.
 
+use super::failed::{Failed, status};
 use super::found::{Found, version};
 use super::handle::{Meaning, Signer, decode};
 use super::opened::Tree;
 use super::paths::TOP;
-use super::status::{Failed, status};
 use super::sys;
 use crate::NfsError;
 use crate::export::{Exports, Place};

@@ -8,8 +8,8 @@ mod listing;
 mod make;
 mod names;
 
-use super::session::{Session, after, before, change as changed};
-use super::{Answer, done};
+use super::results::Answer;
+use super::session::Session;
 use crate::rpc::{Accept, Call};
 
 pub const PROCEDURES: &[&str] = &[
