@@ -72,8 +72,8 @@ pub enum Identity {
     /// The file system's number of the file and its generation: files keep their handles when they are renamed and
     /// changed. Handles are of this server alone.
     Inode,
-    /// The file's path in the tree and, of a regular file, its size and time of change: equal on all servers that have a
-    /// copy with the same times. A file that is changed or renamed gets another handle.
+    /// The file's path in the tree: equal on all servers that have a copy. What takes a file's place, or is written over
+    /// it, has its handle: the only ones that nodes with an overlay above the export find again.
     Path {
         /// Of the image; a handle of another generation is stale.
         generation: u64,
@@ -101,9 +101,10 @@ pub enum Squash {
 /// From which ports of a client the server believes what it says of its users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ports {
+    /// All: a user of a node who speaks NFS himself can say that he is root.
+    Any,
     /// Those below 1024, which only root of the client can use; callers from others are nobody.
     Privileged,
-    Any,
 }
 
 impl Export {
@@ -115,7 +116,7 @@ impl Export {
             identity: Identity::Inode,
             access: Access::ReadOnly,
             squash: Squash::None,
-            ports: Ports::Privileged,
+            ports: Ports::Any,
         }
     }
 
@@ -146,9 +147,9 @@ impl Export {
         self
     }
 
-    /// The same, believing every port of its clients.
-    pub fn any_port(mut self) -> Export {
-        self.ports = Ports::Any;
+    /// The same, for clients whose users could speak NFS themselves.
+    pub fn privileged_ports(mut self) -> Export {
+        self.ports = Ports::Privileged;
         self
     }
 }

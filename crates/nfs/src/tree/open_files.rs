@@ -58,10 +58,7 @@ impl OpenFiles {
         let open = &self.list[at];
         let stat = rustix::fs::fstat(&open.file).ok()?;
         let rights = |s: &Stat| (s.st_mode, s.st_uid, s.st_gid);
-        if stat.st_nlink == 0
-            || rights(&stat) != rights(&open.found.stat)
-            || open.found.is_other(&stat)
-        {
+        if stat.st_nlink == 0 || rights(&stat) != rights(&open.found.stat) {
             self.list.remove(at);
             return None;
         }

@@ -1,7 +1,7 @@
 //! The exports, opened.
 
 use super::failed::{Failed, status};
-use super::found::{Found, version};
+use super::found::{Found, kind_of};
 use super::handle::{Meaning, Signer, decode};
 use super::opened::Tree;
 use super::paths::TOP;
@@ -88,14 +88,9 @@ impl Trees {
                 };
                 Found::of_handle(tree, fd, TOP, &owner.into(), handle)
             }
-            (
-                Meaning::Path {
-                    path, version: had, ..
-                },
-                Some(_),
-            ) => {
+            (Meaning::Path { path, kind, .. }, Some(_)) => {
                 let found = open_path(tree, path)?;
-                if version(&found.stat) == had {
+                if kind_of(&found.stat) == kind {
                     Ok(found)
                 } else {
                     Err(nfsstat3::NFS3ERR_STALE)

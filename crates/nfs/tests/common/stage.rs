@@ -25,7 +25,14 @@ impl Stage {
             ("empty/", ""),
         ]);
         symlink("dir/file", root.0.join("link")).expect("link");
-        let running = serve(&net, vec![Export::shared("/root", &root.0).writable()]);
+        let running = serve(
+            &net,
+            vec![
+                Export::shared("/root", &root.0)
+                    .writable()
+                    .privileged_ports(),
+            ],
+        );
         Some(Stage {
             net,
             root,
