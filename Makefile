@@ -7,6 +7,7 @@
 #   make test-all   make test, then conformance twice more, the test suites of programs, the long tests, the package
 #                   and farms of Debian machines in QEMU
 #   make bench      the measured bars (cargo xtask bench)
+#   make bench-nfs  the NFS server beside nfs-ganesha
 #   make deb        target/debian/armento_VERSION_amd64.deb, with service, settings, manual pages
 #   make tarball    the same for other systems, one static program: target/armento-VERSION.tar.gz
 #   make manual    the manual as a book with search, in target/manual
@@ -53,7 +54,7 @@ EMULATED = busybox-static cpio
 # … and large MPI programs with their libraries.
 MPI_ALL = lammps libopenblas0-serial libblas3
 
-.PHONY: all build demo demo-boot test test-all bench deb tarball pages manual clean-lab need-build need-demo need-test need-test-all
+.PHONY: all build demo demo-boot test test-all bench bench-nfs deb tarball pages manual clean-lab need-build need-demo need-test need-test-all
 
 all: build
 
@@ -89,6 +90,12 @@ test-all: need-test-all deb
 
 bench: need-test
 	@$(XTASK) bench $(ARGS)
+
+# The NFS server beside nfs-ganesha, which is unpacked and not installed.
+bench-nfs: need-build
+	@scripts/need.sh $(LAB) libnfs-dev
+	$(CARGO) build --release --locked -p armento-nfs --examples
+	@scripts/nfs-bench.sh $(BUILT)
 
 # The program is static as it is built (crates/cli/build.rs), so that package and tarball have the same one.
 PACKAGE = dpkg-dev lintian gzip

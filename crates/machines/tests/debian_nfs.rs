@@ -71,6 +71,7 @@ fn fill(dir: &Path) {
         fs::set_permissions(root.join(name), Permissions::from_mode(mode)).expect("mode");
     };
     mode("bin/who", 0o755);
+    write("etc/motd", "first\n");
     write("etc/secret", "secret\n");
     mode("etc/secret", 0o600);
     std::os::unix::fs::symlink("../bin/who", root.join("etc/link")).expect("link");
@@ -127,8 +128,9 @@ fn a_root_below_an_overlay_runs_programs_of_all_users() {
             "root",
             "find /mnt/all | wc -l; ls -a /mnt/all/usr/share/many | wc -l",
         );
-        assert_eq!(count.split_whitespace().collect::<Vec<_>>(), ["712", "702"]);
+        assert_eq!(count.split_whitespace().collect::<Vec<_>>(), ["713", "702"]);
 
+        assert_eq!(m.sh("alice", "cat /mnt/all/etc/motd"), "first\n");
         // NFSACL: without it this is `Operation not supported`.
         let who = m.sh("alice", "/mnt/all/bin/who; /mnt/all/etc/link");
         assert_eq!(who, format!("alice\n{name}\nalice\n{name}\n"));
@@ -183,6 +185,22 @@ fn a_root_below_an_overlay_runs_programs_of_all_users() {
         "grep -q edited /mnt/root/etc/hostname",
         SOON,
     );
+
+    // Through the overlay as well; with handles of paths also a file that takes another's place.
+    let motd = dir.join("root/etc/motd");
+    let shows = |m: &Machine, what: &str| {
+        m.until(
+            what,
+            "alice",
+            &format!("grep -q {what} /mnt/all/etc/motd"),
+            SOON,
+        );
+    };
+    fs::write(&motd, "second\n").expect("edited");
+    farm.machines.iter().for_each(|m| shows(m, "second"));
+    fs::write(dir.join("root/etc/motd.new"), "third\n").expect("written");
+    fs::rename(dir.join("root/etc/motd.new"), &motd).expect("renamed");
+    shows(farm.n(2), "third");
 
     let clients = running.clients();
     assert_eq!(clients.len(), 2, "{clients:?}");

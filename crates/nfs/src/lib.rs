@@ -23,7 +23,7 @@ mod tree;
 mod view;
 
 pub use clients::ClientStats;
-pub use export::{Access, Caller, Export, Exports, Identity, Key, Place, Resolver, Squash};
+pub use export::{Access, Caller, Export, Exports, Identity, Key, Place, Ports, Resolver, Squash};
 pub use server::{Running, Server, replies};
 
 /// Why the server did not start.

@@ -133,11 +133,19 @@ fn servers_with_the_same_image_give_the_same_handles() {
             names,
             "cookies and numbers are equal, too"
         );
-        // Never another content under the handle that a client has.
+        // An edit in place and a file that takes its place are found under the handle that a client has.
         fs::write(second.0.join("a/b"), "longer text").expect("written");
-        assert_eq!(number(&mut c, &handles[1].0), Err(STALE));
-        let new = c.walk(&top, "a/b").expect("found again");
-        assert_eq!(read(&mut c, &new), Ok(b"longer text".to_vec()));
+        assert_eq!(read(&mut c, &handles[1].0), Ok(b"longer text".to_vec()));
+        fs::write(second.0.join("a/new"), "third").expect("written");
+        fs::rename(second.0.join("a/new"), second.0.join("a/b")).expect("renamed");
+        assert_eq!(read(&mut c, &handles[1].0), Ok(b"third".to_vec()));
+        fs::remove_file(second.0.join("a/b")).expect("removed");
+        fs::create_dir(second.0.join("a/b")).expect("made");
+        assert_eq!(
+            number(&mut c, &handles[1].0),
+            Err(STALE),
+            "another kind of file"
+        );
         fs::remove_file(second.0.join("a/c")).expect("removed");
         assert_eq!(number(&mut c, &handles[2].0), Err(STALE));
     });

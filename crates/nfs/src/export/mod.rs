@@ -54,6 +54,7 @@ pub struct Export {
     pub identity: Identity,
     pub access: Access,
     pub squash: Squash,
+    pub ports: Ports,
 }
 
 /// Where the files are.
@@ -71,8 +72,8 @@ pub enum Identity {
     /// The file system's number of the file and its generation: files keep their handles when they are renamed and
     /// changed. Handles are of this server alone.
     Inode,
-    /// The file's path in the tree and, of a regular file, its size and time of change: equal on all servers that have a
-    /// copy with the same times. A file that is changed or renamed gets another handle.
+    /// The file's path in the tree: equal on all servers that have a copy. What takes a file's place, or is written over
+    /// it, has its handle: the only ones that nodes with an overlay above the export find again.
     Path {
         /// Of the image; a handle of another generation is stale.
         generation: u64,
@@ -97,6 +98,15 @@ pub enum Squash {
     All,
 }
 
+/// From which ports of a client the server believes what it says of its users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// All: a user of a node who speaks NFS himself can say that he is root.
+    Any,
+    /// Those below 1024, which only root of the client can use; callers from others are nobody.
+    Privileged,
+}
+
 impl Export {
     /// A root for all nodes, read-only, that may be edited while nodes use it.
     pub fn shared(path: impl Into<String>, directory: impl Into<PathBuf>) -> Export {
@@ -106,6 +116,7 @@ impl Export {
             identity: Identity::Inode,
             access: Access::ReadOnly,
             squash: Squash::None,
+            ports: Ports::Any,
         }
     }
 
@@ -133,6 +144,12 @@ impl Export {
     /// The same, writable.
     pub fn writable(mut self) -> Export {
         self.access = Access::ReadWrite;
+        self
+    }
+
+    /// The same, for clients whose users could speak NFS themselves.
+    pub fn privileged_ports(mut self) -> Export {
+        self.ports = Ports::Privileged;
         self
     }
 }

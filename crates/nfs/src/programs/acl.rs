@@ -4,8 +4,8 @@
 //! is missing it answers EOPNOTSUPP, and no service starts that has a user of its own. The protocol has no standard; its
 //! XDR is that of fs/nfs/nfs3xdr.c and of include/uapi/linux/nfsacl.h.
 
+use super::results::{Answer, done};
 use super::session::{Session, after};
-use super::{Answer, done};
 use crate::rpc::{Accept, Call};
 use nfs3_types::nfs3::{NFS3_FHSIZE, Nfs3Option, nfsstat3, post_op_attr};
 use nfs3_types::xdr_codec::Pack;

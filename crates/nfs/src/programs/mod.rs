@@ -6,15 +6,13 @@
 mod acl;
 mod mount;
 mod nfs;
+mod results;
 mod session;
 
 pub use session::{Session, World};
 
 use crate::rpc::{Accept, Call, Garbage};
-use nfs3_types::xdr_codec::Pack;
-
-/// What a procedure answers.
-type Answer = Result<Accept, Garbage>;
+use results::Answer;
 
 /// A program on the port, which has one version.
 struct Program {
@@ -68,10 +66,12 @@ pub fn answer(session: &mut Session, call: &Call) -> (Accept, &'static str) {
     (accept, name)
 }
 
-/// Results without a file's content.
-fn done(results: &impl Pack) -> Answer {
-    let mut bytes = Vec::with_capacity(results.packed_size());
-    // A vector takes everything; results of ours have no lengths beyond 32 bits.
-    let _ = results.pack(&mut bytes);
-    Ok(Accept::Done(bytes, None))
+/// Whether a call does another thing when it is made a second time.
+pub fn is_done_once(call: &Call) -> bool {
+    let procedures = if call.program == nfs3_types::nfs3::PROGRAM {
+        nfs::DONE_ONCE
+    } else {
+        &[]
+    };
+    procedures.contains(&call.procedure)
 }

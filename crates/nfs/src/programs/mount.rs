@@ -1,7 +1,7 @@
 //! MOUNT: the first handle (RFC 1813, 5).
 
+use super::results::{Answer, done};
 use super::session::{Session, check_name};
-use super::{Answer, done};
 use crate::rpc::{Accept, Call};
 use crate::tree::{Failed, Found, root};
 use nfs3_types::mount::{

@@ -1,7 +1,7 @@
 //! What a connection is to the programs: who calls, and what is served.
 
 use crate::clients::{Clients, Counters};
-use crate::export::Place;
+use crate::export::{Place, Ports};
 use crate::rpc::User;
 use crate::tree::{Failed, Found, Identities, OpenFiles, Purpose, Ready, Trees, squash};
 use crate::view::{Dirs, existing, new};
@@ -14,6 +14,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// RFC 1813, 2.4, and Linux's own: longer names are refused.
 pub const NAME_MAX: usize = 255;
+
+/// KERNEL: ip(7): ports below need CAP_NET_BIND_SERVICE.
+const PRIVILEGED: u16 = 1024;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -60,16 +63,19 @@ pub struct Session {
     pub counters: Arc<Counters>,
     pub ids: Identities,
     pub files: OpenFiles,
+    /// Of the client; below 1024 only its root can have it.
+    port: u16,
     /// Bytes that the call at hand brought into files.
     pub written: u64,
 }
 
 impl Session {
-    pub fn new(world: Arc<World>, client: Client, counters: Arc<Counters>) -> Session {
+    pub fn new(world: Arc<World>, client: Client, port: u16, counters: Arc<Counters>) -> Session {
         Session {
             trees: world.trees(),
             world,
             client,
+            port,
             counters,
             ids: Identities::default(),
             files: OpenFiles::default(),
@@ -95,6 +101,7 @@ impl Session {
 
     /// After: the thread is the call's user.
     pub fn become_user(&mut self, said: Option<&User>, of: &Found) -> Result<(), Failed> {
+        let said = self.believed(said, of);
         self.ids.become_user(&squash(said, of.tree.export.squash))
     }
 
@@ -105,7 +112,12 @@ impl Session {
         said: Option<&User>,
         purpose: Purpose,
     ) -> Result<Ready, Failed> {
-        self.files.open(found, &mut self.ids, said, purpose)
+        let user = squash(self.believed(said, &found), found.tree.export.squash);
+        self.files.open(found, &mut self.ids, said, &user, purpose)
+    }
+
+    fn believed<'a>(&self, said: Option<&'a User>, of: &Found) -> Option<&'a User> {
+        said.filter(|_| self.port < PRIVILEGED || of.tree.export.ports == Ports::Any)
     }
 
     /// The file that a name means. After: the thread is root, or as before.

@@ -104,8 +104,16 @@ impl Reply {
     }
 
     /// All but its mark and the content of a file.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes[4..].to_vec()
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[4..]
+    }
+
+    /// The same reply once more. Before: it had no content of a file.
+    pub fn from_bytes(bytes: &[u8]) -> Reply {
+        Reply {
+            bytes: [&[0; 4], bytes].concat(),
+            body: None,
+        }
     }
 
     /// Sends it. After an error the stream cannot be used any more.

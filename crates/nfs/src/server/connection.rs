@@ -1,11 +1,12 @@
 //! One connection, from its first record to its end.
 
+use super::recent::{Recent, key};
 use crate::export::{Caller, Resolver};
-use crate::programs::{Session, answer};
+use crate::programs::{Session, answer, is_done_once};
 use crate::rpc::{Next, Opening, Records, Reply, open};
 use armento_provision::view::Client;
 use std::io;
-use std::net::{IpAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,13 +29,16 @@ pub fn client(resolver: &dyn Resolver, address: IpAddr) -> Option<Client> {
     Some(Client { name, address })
 }
 
+/// What a connection has of its server.
+pub struct Place<'a> {
+    pub resolver: &'a dyn Resolver,
+    pub stops: &'a AtomicBool,
+    pub recent: &'a Recent,
+    pub peer: SocketAddr,
+}
+
 /// Answers calls until the client is done or breaks the protocol, or the server stops.
-pub fn serve(
-    resolver: &dyn Resolver,
-    stops: &AtomicBool,
-    stream: &TcpStream,
-    session: &mut Session,
-) -> io::Result<()> {
+pub fn serve(place: &Place, stream: &TcpStream, session: &mut Session) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(TICK))?;
     stream.set_write_timeout(Some(SEND_TIME))?;
@@ -43,13 +47,13 @@ pub fn serve(
     let mut looked = Instant::now();
     loop {
         let next = records.next()?;
-        if stops.load(Ordering::SeqCst) {
+        if place.stops.load(Ordering::SeqCst) {
             return Ok(());
         }
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             session.files.forget_old();
-            let Some(client) = client(resolver, session.client.address) else {
+            let Some(client) = client(place.resolver, session.client.address) else {
                 return Ok(());
             };
             if client != session.client {
@@ -63,13 +67,18 @@ pub fn serve(
             Next::Quiet => {}
             Next::Record => {
                 last = Instant::now();
-                reply(session, &records.record)?.send(stream)?;
+                reply(place.recent, place.peer, session, &records.record)?.send(stream)?;
             }
         }
     }
 }
 
-fn reply(session: &mut Session, record: &[u8]) -> io::Result<Reply> {
+fn reply(
+    recent: &Recent,
+    peer: SocketAddr,
+    session: &mut Session,
+    record: &[u8],
+) -> io::Result<Reply> {
     let call = match open(record) {
         Opening::Call(call) => call,
         Opening::Refused(reply) => return Ok(reply),
@@ -77,22 +86,30 @@ fn reply(session: &mut Session, record: &[u8]) -> io::Result<Reply> {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "no call of RPC"));
         }
     };
+    let once = is_done_once(&call).then(|| key(peer, record));
+    if let Some(bytes) = once.and_then(|key| recent.get(key)) {
+        return Ok(Reply::from_bytes(&bytes));
+    }
     let (accept, procedure) = answer(session, &call);
     let reply = Reply::new(call.xid, accept);
     session
         .counters
         .called(procedure, reply.content(), session.written);
+    if let Some(key) = once {
+        recent.keep(key, reply.bytes().to_vec());
+    }
     Ok(reply)
 }
 
 /// The replies to these bytes, without what they would send from files.
 pub fn replies(session: &mut Session, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let (recent, peer) = (Recent::default(), (session.client.address, 0).into());
     let mut records = Records::new(bytes);
     let mut all = Vec::new();
     while let Ok(Next::Record) = records.next()
-        && let Ok(reply) = reply(session, &records.record)
+        && let Ok(reply) = reply(&recent, peer, session, &records.record)
     {
-        all.push(reply.into_bytes());
+        all.push(reply.bytes().to_vec());
     }
     all
 }

@@ -4,6 +4,7 @@
 //! queue is needed. No lock is held while a call is answered.
 
 mod connection;
+mod recent;
 
 use crate::NfsError;
 use crate::clients::{ClientStats, Connected};
@@ -11,6 +12,7 @@ use crate::export::{Exports, Resolver};
 use crate::programs::{Session, World};
 use crate::tree::{Trees, own_umask};
 use armento_provision::view::Client;
+use recent::Recent;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +47,7 @@ struct Shared {
     world: Arc<World>,
     resolver: Box<dyn Resolver>,
     stops: AtomicBool,
+    recent: Recent,
     connections: Mutex<Connections>,
     /// Told when a connection ends.
     ended: Condvar,
@@ -71,6 +74,7 @@ impl Server {
             world,
             resolver: Box::new(resolver),
             stops: AtomicBool::new(false),
+            recent: Recent::default(),
             connections: Mutex::default(),
             ended: Condvar::new(),
         });
@@ -180,7 +184,7 @@ pub fn replies(bytes: &[u8]) -> Vec<Vec<u8>> {
     };
     let connected = world.clients.connect(address, ADDRESS_MAX);
     let counters = connected.map(|c| c.0.clone()).unwrap_or_default();
-    let mut session = Session::new(world, client, counters);
+    let mut session = Session::new(world, client, 0, counters);
     connection::replies(&mut session, bytes)
 }
 
@@ -224,10 +228,14 @@ fn begin(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> std::io::
     thread.stack_size(STACK).spawn(move || {
         let (_connected, place) = (connected, place);
         let shared = &place.shared;
-        let mut session = Session::new(shared.world.clone(), client, counters);
-        let ended = own_umask().and_then(|()| {
-            connection::serve(&*shared.resolver, &shared.stops, &stream, &mut session)
-        });
+        let mut session = Session::new(shared.world.clone(), client, peer.port(), counters);
+        let of = connection::Place {
+            resolver: &*shared.resolver,
+            stops: &shared.stops,
+            recent: &shared.recent,
+            peer,
+        };
+        let ended = own_umask().and_then(|()| connection::serve(&of, &stream, &mut session));
         let _ = stream.shutdown(Shutdown::Both);
         if let Err(why) = ended {
             tracing::debug!(%peer, %why, "connection closed");

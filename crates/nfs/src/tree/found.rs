@@ -1,9 +1,9 @@
 //! A file of an export, found by handle or by name.
 
+use super::failed::{Failed, status};
 use super::handle::{Meaning, encode};
 use super::opened::Tree;
 use super::paths::{TOP, number};
-use super::status::{Failed, status};
 use super::sys;
 use crate::export::Access;
 use nfs3_types::nfs3::{fattr3, ftype3, nfsstat3, nfstime3, specdata3};
@@ -43,7 +43,7 @@ impl Found {
             Some(generation) => Meaning::Path {
                 generation,
                 path,
-                version: version(&found.stat),
+                kind: kind_of(&found.stat),
             },
             None => Meaning::Inode {
                 export: tree.number,
@@ -132,11 +132,6 @@ impl Found {
         }
     }
 
-    /// Whether a later look at the file shows another version than the handle means.
-    pub fn is_other(&self, stat: &Stat) -> bool {
-        self.tree.paths().is_some() && version(stat) != version(&self.stat)
-    }
-
     /// Waits until the file is on the disk, with all that anybody wrote to it. Before: root.
     pub fn sync(&self) -> Result<(), Failed> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -155,18 +150,10 @@ fn short(path: u128) -> u64 {
     ((path >> 64) as u64).max(2)
 }
 
-/// Of a regular file: its content, as far as one can see from outside. Other files have one version.
-pub(super) fn version(stat: &Stat) -> u64 {
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return 0;
-    }
-    let parts = [
-        stat.st_size as u64,
-        stat.st_mtime as u64,
-        stat.st_mtime_nsec,
-    ];
-    let bytes: Vec<u8> = parts.iter().flat_map(|p| p.to_be_bytes()).collect();
-    xxhash_rust::xxh3::xxh3_64(&bytes)
+/// What kind of file a handle of a path is for. KERNEL: a client takes no other kind for the same file.
+pub(super) fn kind_of(stat: &Stat) -> u8 {
+    // KERNEL: inode(7): the kind is the highest four bits of sixteen.
+    (stat.st_mode >> 12) as u8
 }
 
 /// RFC 1813, 2.5.

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   inode  1  export 8  kind 4  length 1  kernel's handle …  signature 16
-//!   path   2  generation 8  path 16  version 8
+//!   path   2  generation 8  path 16  kind 1
 //! ```
 
-use super::status::Failed;
+use super::failed::Failed;
 use super::sys::KernelHandle;
 use nfs3_types::nfs3::{NFS3_FHSIZE, nfsstat3};
 use ring::hmac;
@@ -26,7 +26,7 @@ pub enum Meaning {
     Path {
         generation: u64,
         path: u128,
-        version: u64,
+        kind: u8,
     },
 }
 
@@ -75,12 +75,12 @@ pub fn encode(meaning: &Meaning, signer: &Signer, owner: &str) -> Option<Vec<u8>
         Meaning::Path {
             generation,
             path,
-            version,
+            kind,
         } => {
             bytes.push(PATH);
             bytes.extend(generation.to_be_bytes());
             bytes.extend(path.to_be_bytes());
-            bytes.extend(version.to_be_bytes());
+            bytes.push(*kind);
         }
     }
     Some(bytes)
@@ -122,11 +122,14 @@ fn decode_shape(bytes: &[u8]) -> Option<(Meaning, usize)> {
             (signature.len() == SIGNATURE).then_some((meaning, bytes.len() - SIGNATURE))
         }
         PATH => {
-            let (path, version) = rest.split_first_chunk()?;
+            let (path, kind) = rest.split_first_chunk()?;
+            let [kind] = *kind else {
+                return None;
+            };
             let meaning = Meaning::Path {
                 generation: number,
                 path: u128::from_be_bytes(*path),
-                version: u64::from_be_bytes(version.try_into().ok()?),
+                kind,
             };
             Some((meaning, bytes.len()))
         }
@@ -149,7 +152,7 @@ mod tests {
         let path = Meaning::Path {
             generation: 3,
             path: 1 << 100,
-            version: 8,
+            kind: 8,
         };
         for meaning in [&inode, &path] {
             let bytes = encode(meaning, &signer, "n1").expect("room");

@@ -1,6 +1,6 @@
 //! The user that a thread is for the kernel's permission checks.
 
-use super::status::{Failed, status};
+use super::failed::{Failed, status};
 use super::sys;
 use crate::export::Squash;
 use crate::rpc::User;

@@ -5,21 +5,21 @@
 //! may do something is the kernel's decision: [`Identities`] makes a thread that user. This room knows no tags and no
 //! messages. Start at [`Trees`].
 
+mod entries;
+mod failed;
 mod found;
 mod handle;
 mod identities;
-mod list;
 mod open_files;
 mod opened;
 mod paths;
-mod status;
 mod sys;
 mod trees;
 
+pub use entries::list;
+pub use failed::{Failed, status};
 pub use found::Found;
 pub use identities::{Identities, squash};
-pub use list::list;
 pub use open_files::{OpenFiles, Purpose, Ready};
-pub use status::{Failed, status};
 pub use sys::{own_umask, proc_path};
 pub use trees::{Trees, parent, root};

@@ -1,8 +1,8 @@
 //! Files that a connection has open for reading and writing, so that a long transfer opens its file once.
 
+use super::failed::{Failed, status};
 use super::found::Found;
-use super::identities::{Identities, squash};
-use super::status::{Failed, status};
+use super::identities::Identities;
 use super::sys::proc_path;
 use crate::rpc::User;
 use nfs3_types::nfs3::nfsstat3;
@@ -58,10 +58,7 @@ impl OpenFiles {
         let open = &self.list[at];
         let stat = rustix::fs::fstat(&open.file).ok()?;
         let rights = |s: &Stat| (s.st_mode, s.st_uid, s.st_gid);
-        if stat.st_nlink == 0
-            || rights(&stat) != rights(&open.found.stat)
-            || open.found.is_other(&stat)
-        {
+        if stat.st_nlink == 0 || rights(&stat) != rights(&open.found.stat) {
             self.list.remove(at);
             return None;
         }
@@ -72,21 +69,21 @@ impl OpenFiles {
         })
     }
 
-    /// Opens one. After: the thread is the user, or root.
+    /// Opens one, for what a client said and whom it is taken for. After: the thread is the user, or root.
     pub fn open(
         &mut self,
         found: Found,
         ids: &mut Identities,
         said: Option<&User>,
+        user: &User,
         purpose: Purpose,
     ) -> Result<Ready, Failed> {
-        let user = squash(said, found.tree.export.squash);
         match found.kind() {
             FileType::RegularFile => {}
             FileType::Directory => return Err(nfsstat3::NFS3ERR_ISDIR),
             _ => return Err(nfsstat3::NFS3ERR_INVAL),
         }
-        let file = Arc::new(open_as(&found, ids, &user, purpose)?);
+        let file = Arc::new(open_as(&found, ids, user, purpose)?);
         let (found, stat) = (Arc::new(found), rustix::fs::fstat(&file).map_err(status)?);
         if self.list.len() >= FILES_MAX {
             self.list.remove(0);

@@ -1,10 +1,10 @@
 //! The exports, opened.
 
-use super::found::{Found, version};
+use super::failed::{Failed, status};
+use super::found::{Found, kind_of};
 use super::handle::{Meaning, Signer, decode};
 use super::opened::Tree;
 use super::paths::TOP;
-use super::status::{Failed, status};
 use super::sys;
 use crate::NfsError;
 use crate::export::{Exports, Place};
@@ -88,14 +88,9 @@ impl Trees {
                 };
                 Found::of_handle(tree, fd, TOP, &owner.into(), handle)
             }
-            (
-                Meaning::Path {
-                    path, version: had, ..
-                },
-                Some(_),
-            ) => {
+            (Meaning::Path { path, kind, .. }, Some(_)) => {
                 let found = open_path(tree, path)?;
-                if version(&found.stat) == had {
+                if kind_of(&found.stat) == kind {
                     Ok(found)
                 } else {
                     Err(nfsstat3::NFS3ERR_STALE)

@@ -8,7 +8,8 @@ use nfs3_types::rpc::{
 };
 use nfs3_types::xdr_codec::{Opaque, Pack, Unpack, Void};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Programs as numbers.
@@ -36,7 +37,26 @@ pub enum Refused {
 impl Client {
     /// Connects from the thread's namespace, as root of the client.
     pub fn new(server: Ipv4Addr) -> Client {
-        let stream = TcpStream::connect((server, super::space::PORT)).expect("connected");
+        static CLIENTS: AtomicU32 = AtomicU32::new(1);
+        let stream = (600..1024).find_map(|port| connect_from(server, port));
+        let mut client = Client::over(stream.expect("a free port"));
+        // Two clients make different calls, also one after the other from the same port.
+        client.xid = CLIENTS.fetch_add(1, Ordering::Relaxed) << 16;
+        client
+    }
+
+    /// From a port that any user can have.
+    pub fn of_anybody(server: Ipv4Addr) -> Client {
+        Client::over(TcpStream::connect((server, super::space::PORT)).expect("connected"))
+    }
+
+    /// The same from a certain port, which is free again when the client is dropped; the first call has always the same
+    /// number.
+    pub fn from_port(server: Ipv4Addr, port: u16) -> Client {
+        Client::over(connect_from(server, port).expect("a free port"))
+    }
+
+    fn over(stream: TcpStream) -> Client {
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .expect("a time limit");
@@ -182,4 +202,14 @@ fn auth(uid: u32, gid: u32, groups: &[u32]) -> opaque_auth<'static> {
         gid,
         gids: groups.to_vec(),
     })
+}
+
+fn connect_from(server: Ipv4Addr, port: u16) -> Option<TcpStream> {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    sockopt::set_socket_reuseaddr(&socket, true).expect("an option");
+    sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).expect("an option");
+    bind(&socket, &SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).ok()?;
+    connect(&socket, &SocketAddr::from((server, super::space::PORT))).ok()?;
+    Some(socket.into())
 }

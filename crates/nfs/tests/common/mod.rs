@@ -4,6 +4,7 @@
 
 pub mod call;
 pub mod space;
+pub mod stage;
 mod sys;
 
 use armento_nfs::{Caller, Export, Exports, Key, Running, Server};

@@ -6,8 +6,10 @@
 //! its name begins with `@`, by which systemd knows not to end it at shutdown (systemd.io, "Storage Daemons").
 
 use super::sys;
+use rustix::io::Errno;
+use rustix::net::{self, sockopt};
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -21,6 +23,9 @@ const CONNECT: Duration = Duration::from_secs(3);
 const SILENT: Duration = Duration::from_secs(7);
 /// Connections at once: the kernel makes one for each mount and server.
 const CONNECTIONS_MAX: usize = 64;
+/// Ports that only root may have. KERNEL: ip(7), PROT_SOCK. Boot servers believe what a client says about its users only if it
+/// comes from one of them; so does the relay, which would otherwise lend its own to any user of the node.
+const ROOTS: std::ops::Range<u16> = 512..1024;
 const BUFFER: usize = 1 << 18;
 const STACK: usize = 256 << 10;
 
@@ -40,19 +45,22 @@ pub fn relay_main(words: &[String]) -> i32 {
         }
     };
     sys::lock_memory();
-    relay(&listener, servers)
+    relay(&listener, servers, |port| port < ROOTS.end)
 }
 
-fn relay(listener: &TcpListener, servers: Vec<SocketAddrV4>) -> ! {
+fn relay(listener: &TcpListener, servers: Vec<SocketAddrV4>, may: fn(u16) -> bool) -> ! {
     let servers = Arc::new(servers);
     // The server that answered last is asked first.
     let first = Arc::new(AtomicUsize::new(0));
     let open = Arc::new(AtomicUsize::new(0));
     loop {
-        let Ok((near, _)) = listener.accept() else {
+        let Ok((near, peer)) = listener.accept() else {
             thread::sleep(Duration::from_millis(100));
             continue;
         };
+        if !may(peer.port()) {
+            continue;
+        }
         if open.load(Ordering::SeqCst) >= CONNECTIONS_MAX {
             continue;
         }
@@ -159,7 +167,7 @@ fn connect(servers: &[SocketAddrV4], first: &AtomicUsize) -> io::Result<TcpStrea
     let mut why = io::ErrorKind::NotConnected.into();
     for i in 0..servers.len() {
         let at = (start + i) % servers.len();
-        match TcpStream::connect_timeout(&SocketAddr::V4(servers[at]), CONNECT) {
+        match dial(servers[at]) {
             Ok(stream) => {
                 first.store(at, Ordering::SeqCst);
                 return Ok(stream);
@@ -170,9 +178,27 @@ fn connect(servers: &[SocketAddrV4], first: &AtomicUsize) -> io::Result<TcpStrea
     Err(why)
 }
 
+/// A connection from one of root's ports, where this process may have one.
+fn dial(server: SocketAddrV4) -> io::Result<TcpStream> {
+    let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None)?;
+    for port in ROOTS.rev() {
+        match net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)) {
+            Err(Errno::ADDRINUSE) => {}
+            Ok(()) | Err(Errno::ACCESS) => break,
+            Err(e) => return Err(e.into()),
+        }
+    }
+    // KERNEL: socket(7): SO_SNDTIMEO also limits connect(2).
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(CONNECT))?;
+    net::connect(&socket, &server)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
+    Ok(TcpStream::from(socket))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
 
     /// A server that answers each byte with its letter, and the address of it.
     fn server(letter: u8) -> (SocketAddrV4, TcpListener) {
@@ -198,7 +224,7 @@ mod tests {
         let (b, _b) = server(b'b');
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("listener");
         let near = listener.local_addr().expect("address");
-        thread::spawn(move || -> () { relay(&listener, vec![a, b]) });
+        thread::spawn(move || -> () { relay(&listener, vec![a, b], |_| true) });
         let ask = |stream: &mut TcpStream, byte: u8| {
             stream.write_all(&[byte]).expect("asked");
             let mut answer = [0];

@@ -78,7 +78,7 @@ fn start_relay(order: &Order) -> Result<(), String> {
         .spawn()
         .map_err(|e| format!("the NFS relay: {e}"))?;
     let until = Instant::now() + RELAY_UP;
-    while std::net::TcpStream::connect(("127.0.0.1", RELAY_PORT)).is_err() {
+    while !listens() {
         if Instant::now() > until {
             return Err("the NFS relay does not listen".into());
         }
@@ -87,12 +87,17 @@ fn start_relay(order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-/// KERNEL: nfs(5). Without `mount.nfs`, which would ask rpcbind and rpc.statd, the kernel itself asks for the handle of the
+/// Whether the relay has its port. It would close a connection of this process.
+fn listens() -> bool {
+    std::net::TcpStream::connect(("127.0.0.1", RELAY_PORT)).is_ok()
+}
+
+/// KERNEL: nfs(5): for so many seconds attributes are believed, so that edits of the root are seen soon. Without `mount.nfs`, which would ask rpcbind and rpc.statd, the kernel itself asks for the handle of the
 /// root.
 fn nfs(path: &str, at: &str, flags: MountFlags) -> Result<(), String> {
     let data = format!(
         "vers=3,proto=tcp,addr=127.0.0.1,port={RELAY_PORT},mountproto=tcp,mountvers=3,mountport={RELAY_PORT},\
-         nolock,hard,noresvport"
+         nolock,hard,actimeo=2"
     );
     let mut why = String::new();
     for attempt in 0..MOUNTS {

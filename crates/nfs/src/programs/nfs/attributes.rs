@@ -1,6 +1,7 @@
 //! Attributes of a file, and what a user may do with it.
 
-use super::{Answer, Session, after, before, done};
+use crate::programs::results::{Answer, done};
+use crate::programs::session::{Session, after, before};
 use crate::rpc::{Args, User};
 use crate::tree::{Failed, Found, Purpose, proc_path, status};
 use nfs3_types::nfs3::{

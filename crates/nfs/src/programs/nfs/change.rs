@@ -1,7 +1,8 @@
 //! Names that go, move and become more.
 
 use super::names::NAME_ROOM;
-use super::{Answer, Session, after, changed, done};
+use crate::programs::results::{Answer, done};
+use crate::programs::session::{Session, after, change as changed};
 use crate::rpc::{Args, User};
 use crate::tree::{Failed, Found, proc_path, status};
 use nfs3_types::nfs3::{

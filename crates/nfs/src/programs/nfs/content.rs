@@ -1,6 +1,7 @@
 //! The content of files. What is read goes from the file to the socket without a copy of ours.
 
-use super::{Answer, Session, done};
+use crate::programs::results::{Answer, done};
+use crate::programs::session::{Session, before, change as changed};
 use crate::rpc::{Accept, Args, Body, User};
 use crate::tree::{Failed, Purpose, Ready, status};
 use nfs3_types::nfs3::{
@@ -116,7 +117,7 @@ fn put(ready: &Ready, offset: u64, data: &[u8], stable: stable_how) -> Result<()
 fn change(ready: &Ready, was: &fattr3) -> wcc_data {
     let now = rustix::fs::fstat(&ready.file).ok();
     wcc_data {
-        before: super::before(was),
+        before: before(was),
         after: match now {
             Some(stat) => Nfs3Option::Some(ready.found.attributes(&stat)),
             None => Nfs3Option::None,
@@ -135,7 +136,7 @@ pub fn commit(s: &mut Session, args: &mut Args) -> Answer {
     };
     // Everything of the file, whoever wrote it. The thread is root.
     let synced = found.sync();
-    let file_wcc = super::changed(&found);
+    let file_wcc = changed(&found);
     done(&match synced {
         Ok(()) => COMMIT3res::Ok(COMMIT3resok {
             file_wcc,

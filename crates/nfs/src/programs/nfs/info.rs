@@ -1,7 +1,8 @@
 //! What the server and its file systems can do.
 
 use super::content::TRANSFER_MAX;
-use super::{Answer, Session, done};
+use crate::programs::results::{Answer, done};
+use crate::programs::session::Session;
 use crate::rpc::Args;
 use crate::tree::status;
 use nfs3_types::nfs3::{

@@ -3,8 +3,9 @@
 //! Cookies are hashes of names (see [`crate::view::Dirs`]): they mean the same after any change of the directory and on
 //! every server, so that the verifier is always zero.
 
-use super::{Answer, Session, done};
 use crate::export::Place;
+use crate::programs::results::{Answer, done};
+use crate::programs::session::Session;
 use crate::rpc::{Args, User};
 use crate::tree::{Failed, Found, parent};
 use crate::view::{Listing, shown};

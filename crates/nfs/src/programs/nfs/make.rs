@@ -2,7 +2,8 @@
 
 use super::attributes::{apply, resize};
 use super::names::{NAME_ROOM, fh};
-use super::{Answer, Session, changed, done};
+use crate::programs::results::{Answer, done};
+use crate::programs::session::{Session, after, change as changed};
 use crate::rpc::{Args, Garbage, User};
 use crate::tree::{Failed, Found, status};
 use nfs3_types::nfs3::{
@@ -65,7 +66,7 @@ fn make(s: &mut Session, dir: &[u8], name: &[u8], what: &What, user: Option<&Use
     done(&match made {
         Ok(found) => CREATE3res::Ok(CREATE3resok {
             obj: Nfs3Option::Some(fh(&found)),
-            obj_attributes: super::after(&found),
+            obj_attributes: after(&found),
             dir_wcc,
         }),
         Err(why) => CREATE3res::Err((why, CREATE3resfail { dir_wcc })),

@@ -8,8 +8,8 @@ mod listing;
 mod make;
 mod names;
 
-use super::session::{Session, after, before, change as changed};
-use super::{Answer, done};
+use super::results::Answer;
+use super::session::Session;
 use crate::rpc::{Accept, Call};
 
 pub const PROCEDURES: &[&str] = &[
@@ -36,6 +36,9 @@ pub const PROCEDURES: &[&str] = &[
     "PATHCONF",
     "COMMIT",
 ];
+
+/// SETATTR, and from CREATE to LINK.
+pub const DONE_ONCE: &[u32] = &[2, 8, 9, 10, 11, 12, 13, 14, 15];
 
 pub fn answer(procedure: u32, session: &mut Session, call: &Call) -> Answer {
     let mut args = call.args.clone();

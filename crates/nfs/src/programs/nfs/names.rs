@@ -1,6 +1,7 @@
 //! From names to files.
 
-use super::{Answer, Session, after, done};
+use crate::programs::results::{Answer, done};
+use crate::programs::session::{Session, after};
 use crate::rpc::{Args, User};
 use crate::tree::{Failed, Found, parent, status};
 use nfs3_types::nfs3::{

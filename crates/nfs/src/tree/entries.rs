@@ -1,7 +1,7 @@
 //! The names in a directory.
 
+use super::failed::{Failed, status};
 use super::found::Found;
-use super::status::{Failed, status};
 use rustix::fs::{Mode, OFlags, RawDir};
 use std::mem::MaybeUninit;
 
