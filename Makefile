@@ -74,7 +74,7 @@ demo: need-demo
 	$(CARGO) build --release --locked --bin armento
 	$(ARMENTO) demo --json $(BUILT)/demo.json --plot $(BUILT)/demo.svg $(ARGS)
 
-# Two machines without a disk become nodes and run a program, while one of two boot servers dies; some ten minutes.
+# Two machines without a disk become nodes; between them one of two boot servers dies. Some ten minutes.
 demo-boot: need-test
 	ARMENTO_LONG_TESTS=1 $(CARGO) test --release --locked --bin armento --test debian_diskless -- a_live_root --nocapture
 

@@ -11,7 +11,7 @@ use crate::{Site, missing};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -97,22 +97,6 @@ impl BootLab {
         let program = armento().display().to_string();
         let mut c = self.site.inside(&program, words);
         c.env("ARMENTO_STATE", self.dir().join("state"));
-        c.env("ARMENTO_SOCKET", self.dir().join("control.sock"));
-        c.stdin(Stdio::null());
-        c
-    }
-
-    /// A command of a user without rights, and its end.
-    pub fn as_nobody(&self, words: &[&str]) -> Output {
-        self.command_of_nobody(words).output().expect("setpriv")
-    }
-
-    /// A command of a user without rights.
-    pub fn command_of_nobody(&self, words: &[&str]) -> Command {
-        let program = armento().display().to_string();
-        let user = ["--reuid=65534", "--regid=65534", "--clear-groups", &program];
-        let all: Vec<&str> = [&user, words].concat();
-        let mut c = self.site.inside("setpriv", &all);
         c.env("ARMENTO_SOCKET", self.dir().join("control.sock"));
         c.stdin(Stdio::null());
         c
