@@ -242,6 +242,8 @@ mod tests {
             let mut head = tar::Header::new_gnu();
             head.set_size(bytes.len() as u64);
             head.set_mode(0o644);
+            head.set_uid(0);
+            head.set_gid(0);
             head.set_cksum();
             tar.append_data(&mut head, path, *bytes).expect("entry");
         }
