@@ -2,10 +2,12 @@
 #
 #   make demo       24 encoders spread over a farm of four nodes on this machine;
 #                   data in target/demo.json, picture in target/demo.svg
+#   make demo-boot  two machines without a disk, in QEMU, become nodes; a boot server dies, and nothing is lost
 #   make test       everything the server checks (some 33 minutes on 2 cores, cold)
 #   make test-all   make test, then conformance twice more, the test suites of programs, the long tests, the package
 #                   and farms of Debian machines in QEMU
 #   make bench      the measured bars (cargo xtask bench)
+#   make bench-nfs  the NFS server beside nfs-ganesha
 #   make deb        target/debian/armento_VERSION_amd64.deb, with service, settings, manual pages
 #   make tarball    the same for other systems, one static program: target/armento-VERSION.tar.gz
 #   make manual    the manual as a book with search, in target/manual
@@ -39,8 +41,12 @@ GUESTS = bash python3 perl sqlite3 xz-utils gzip openssl tar strace coreutils fi
 WEB = chromium
 # Whose parsers check the files of `armento fabric`, and one of whom sets up networks in namespaces.
 NETWORK = netplan.io ifupdown dnsmasq-base
+# A boot server, and what its tests ask it with.
+BOOT = dnsmasq-base ipxe ovmf erofs-utils curl cpio zstd
 # Debian machines in QEMU, for tests: the image is made of Debian's packages.
 MACHINES = qemu-system-x86 qemu-utils mmdebstrap e2fsprogs openssh-client zstd
+# A foreign client of the NFS server.
+NFS = libnfs-utils
 # make test-all only: the big ones, and what suites need; a node with another kernel (its kernel, of
 # linux-image-cloud-amd64, is unpacked and not installed).
 GUESTS_ALL = postgresql nodejs default-jdk-headless golang-go ruby php-cli git gdb valgrind dpkg-dev erlang-base
@@ -48,7 +54,7 @@ EMULATED = busybox-static cpio
 # … and large MPI programs with their libraries.
 MPI_ALL = lammps libopenblas0-serial libblas3
 
-.PHONY: all build demo test test-all bench deb tarball pages manual clean-lab need-build need-demo need-test need-test-all
+.PHONY: all build demo demo-boot test test-all bench bench-nfs deb tarball pages manual clean-lab need-build need-demo need-test need-test-all
 
 all: build
 
@@ -59,7 +65,7 @@ need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(OTHERS_NAMES) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK)
+	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(OTHERS_NAMES) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK) $(BOOT) $(NFS)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace
@@ -67,6 +73,10 @@ build: need-build
 demo: need-demo
 	$(CARGO) build --release --locked --bin armento
 	$(ARMENTO) demo --json $(BUILT)/demo.json --plot $(BUILT)/demo.svg $(ARGS)
+
+# Two machines without a disk become nodes; between them one of two boot servers dies. Some ten minutes.
+demo-boot: need-test
+	ARMENTO_LONG_TESTS=1 $(CARGO) test --release --locked --bin armento --test debian_diskless -- a_live_root --nocapture
 
 test: need-test
 	@$(XTASK) ci
@@ -80,6 +90,12 @@ test-all: need-test-all deb
 
 bench: need-test
 	@$(XTASK) bench $(ARGS)
+
+# The NFS server beside nfs-ganesha, which is unpacked and not installed.
+bench-nfs: need-build
+	@scripts/need.sh $(LAB) libnfs-dev
+	$(CARGO) build --release --locked -p armento-nfs --examples
+	@scripts/nfs-bench.sh $(BUILT)
 
 # The program is static as it is built (crates/cli/build.rs), so that package and tarball have the same one.
 PACKAGE = dpkg-dev lintian gzip

@@ -11,6 +11,7 @@ mod control;
 mod gossip;
 mod image;
 mod names;
+mod nfs;
 mod pack;
 mod proc;
 pub mod seeds;
@@ -50,6 +51,7 @@ pub const TARGETS: &[Target] = &[
     target("gossip", gossip::gossip),
     target("control", control::control),
     target("names", names::names),
+    target("nfs", nfs::nfs),
     target("proc", proc::proc),
 ];
 

@@ -38,6 +38,7 @@ pub fn all() -> Vec<Seed> {
         loads(),
         control(),
         words(),
+        nfs(),
     ];
     parts.into_iter().flatten().collect()
 }
@@ -639,4 +640,9 @@ fn words() -> Vec<Seed> {
         seed("proc", "status", status),
         seed("proc", "self", "/proc/self/task/7/maps"),
     ]
+}
+
+fn nfs() -> Vec<Seed> {
+    let all = crate::nfs::seeds().into_iter();
+    all.map(|(name, bytes)| ("nfs", name, bytes)).collect()
 }

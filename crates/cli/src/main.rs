@@ -7,6 +7,7 @@
 mod allocation;
 mod bench;
 mod boot;
+mod booted;
 mod calls;
 mod choice;
 mod context;
@@ -169,6 +170,10 @@ fn main() -> ExitCode {
     // Internal verbs come first: they must not start a thread or read a setting.
     let mut words = std::env::args_os();
     let called = words.next().unwrap_or_default();
+    // The kernel starts an initramfs's first program by this name.
+    if called == "/init" && std::process::id() == 1 {
+        armento_provision::init::main();
+    }
     if let Some(name) = mosix::old_name(&called) {
         let rest: Vec<_> = words.collect();
         return code(armento_mosix::main(&name, &rest));
@@ -179,6 +184,10 @@ fn main() -> ExitCode {
         Some(mfs::SERVE) => return code(mfs::serve_main()),
         Some(mfs::MOUNT) => return code(mfs::mount_main(std::env::args_os().nth(2).as_deref())),
         Some(web_server::VERB) => return code(web_server::main()),
+        Some(armento_provision::init::RELAY) => {
+            let words: Vec<String> = words.filter_map(|w| w.into_string().ok()).collect();
+            return code(armento_provision::init::relay_main(&words));
+        }
         Some(lease_holder::VERB) => return code(lease_holder::main()),
         Some(armento_lab::INIT) => armento_lab::init_main(),
         _ => {}
@@ -232,7 +241,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Why(args) => why::run(&args),
         Verb::Log(args) => log::run(&args),
         Verb::Fabric(cmd) => fabric::run(cmd),
-        Verb::Boot(cmd) => boot::run(&cmd),
+        Verb::Boot(cmd) => boot::run(cmd),
         Verb::History(args) => history::run(&args),
         Verb::Lab(cmd) => armento_lab::run(cmd).map(armento_lab::told),
         Verb::Sim(args) => sim::run(&args),

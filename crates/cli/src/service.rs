@@ -38,6 +38,9 @@ pub enum Cmd {
     /// Guests go home, own processes come home
     #[command(after_help = REMOVING_HELP)]
     Removing(Within),
+    /// A node without a disk joins its farm
+    #[command(after_help = crate::booted::HELP)]
+    Booted(crate::booted::Args),
 }
 
 #[derive(clap::Args)]
@@ -47,9 +50,10 @@ pub struct Within {
     timeout: u64,
 }
 
-/// Exits with 0 whatever is left: the caller waits for processes no longer than its time limit.
+/// Exits with 0 whatever is left of processes: the caller waits no longer than its time limit.
 pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
     let (ending, within) = match cmd {
+        Cmd::Booted(args) => return crate::booted::run(&args),
         Cmd::Stopping(_) if !is_stopping() => return Ok(0),
         Cmd::Stopping(within) => (Ending::Machine, within),
         Cmd::Removing(within) => (Ending::Package, within),

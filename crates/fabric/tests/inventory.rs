@@ -197,3 +197,48 @@ fn ten_thousand_nodes_are_read_and_planned() {
     );
     assert_eq!(armento_fabric::render::hosts(&farm).lines().count(), 20_001);
 }
+
+#[test]
+fn a_node_is_added_by_one_line() {
+    use armento_fabric::inventory::{NewNode, add_node};
+    let csv = "n02,lan0,00:1b:21:00:02:00\n";
+    let open = |_: &str| Ok(csv.to_owned());
+    let text = "farm = { name = \"f\", boot_servers = [\"srv\"] }\n\
+                net.mgmt = { cidr = \"10.0.0.0/24\", boot = true }\n\
+                profile.diskless = { root = \"live\", lan0 = \"mgmt\" }\n\
+                node.srv = { id = 1, lan0 = \"mgmt\" }\n\
+                node.\"n[02-04]\" = { first_id = 2, profile = \"diskless\", macs = \"macs.csv\" }\n";
+    let farm = read_with(text, &open);
+    let add = |name: &str, mac: &str| {
+        let new = NewNode {
+            name,
+            mac: mac.parse().expect("mac"),
+            profile: None,
+            id: None,
+        };
+        add_node(&farm, text, &new, &open)
+    };
+    let new = add("n05", "00:1b:21:00:05:00").expect("new");
+    assert_eq!(
+        new.line,
+        "node.n05 = { id = 5, profile = \"diskless\", mac = { lan0 = \"00:1b:21:00:05:00\" } }"
+    );
+    assert_eq!(new.text, format!("{text}{}\n", new.line));
+    let farm5 = read_with(&new.text, &open);
+    assert_eq!(farm5.node("n05").map(|n| n.number), Some(5));
+    // In a range: its file of cards.
+    let known = add("n03", "00:1b:21:00:03:00").expect("known");
+    assert_eq!(known.file.as_deref(), Some("macs.csv"));
+    assert_eq!(known.text, format!("{csv}n03,lan0,00:1b:21:00:03:00\n"));
+    let taken = add("n06", "00:1b:21:00:02:00").expect_err("taken");
+    assert!(taken.0.contains("n02 has it"), "{taken:?}");
+    let other = add("n02", "00:1b:21:00:06:00").expect_err("other card");
+    assert!(other.0.contains("00:1b:21:00:02:00"), "{other:?}");
+}
+
+fn read_with(
+    text: &str,
+    open: &dyn Fn(&str) -> Result<String, String>,
+) -> armento_fabric::inventory::Farm {
+    armento_fabric::inventory::parse("farm.toml", text, open).unwrap_or_else(|e| panic!("{e}"))
+}

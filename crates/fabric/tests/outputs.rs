@@ -4,7 +4,7 @@ mod common;
 
 use armento_fabric::plan::plan;
 use armento_fabric::render::{self, Backend, Dhcp, Form, node_files};
-use common::{farm, golden};
+use common::{farm, golden, service};
 
 /// Farm and node.
 const NODES: &[(&str, &str)] = &[
@@ -60,8 +60,8 @@ fn files_of_farms_are_the_golden_ones() {
     for (word, dhcp) in [("own", Dhcp::Own), ("proxy", Dhcp::Proxy)] {
         golden(
             &format!("hpl-dnsmasq-{word}.txt"),
-            &render::dnsmasq(&farm, server, dhcp, 8117).expect("boot net"),
+            &render::dnsmasq(&farm, server, &service(dhcp)).expect("boot net"),
         );
     }
-    golden("hpl-ipxe.txt", &render::ipxe(&farm, 8117));
+    golden("hpl-ipxe.txt", &render::ipxe(&farm, None, 8117));
 }

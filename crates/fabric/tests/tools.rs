@@ -4,7 +4,7 @@ mod common;
 
 use armento_fabric::plan::plan;
 use armento_fabric::render::{self, Backend, Dhcp, node_files};
-use common::farm;
+use common::{farm, service};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -201,8 +201,8 @@ fn dnsmasq_accepts_both_configurations() {
     let farm = farm("hpl");
     for (name, dhcp) in [("own", Dhcp::Own), ("proxy", Dhcp::Proxy)] {
         let file = root.0.join(name);
-        let text =
-            render::dnsmasq(&farm, farm.node("srv").expect("srv"), dhcp, 8117).expect("boot net");
+        let text = render::dnsmasq(&farm, farm.node("srv").expect("srv"), &service(dhcp))
+            .expect("boot net");
         fs::write(&file, text).expect("file");
         let said = run(Command::new("dnsmasq").arg("--test").arg("-C").arg(&file));
         assert!(said.contains("OK"), "{name}: {said}");

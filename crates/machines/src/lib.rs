@@ -9,14 +9,16 @@
 //!
 //! The image is built once from Debian's packages by `image/build.sh` and kept below the build directory. This crate
 //! never changes the machine it runs on outside that directory and its own namespaces. Start at [`Site`], then
-//! [`Machine`]; [`farm`] makes a farm of several; `armento-machines up` starts machines by hand.
+//! [`Machine`]; [`farm`] makes a farm of several; [`diskless`] has
+//! machines that boot from the network; `armento-machines up` starts machines by hand.
 
+pub mod diskless;
 pub mod farm;
 mod image;
 mod machine;
 mod site;
 
-pub use image::{Image, Kind, Suite};
+pub use image::{Image, Kind, Suite, missing};
 pub use machine::{Kernel, Machine, Reply};
 pub use site::Site;
 

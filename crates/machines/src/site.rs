@@ -71,6 +71,11 @@ impl Site {
         &self.dir
     }
 
+    /// The network namespace, for a thread of the test that moves there.
+    pub fn network(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.first).into()
+    }
+
     /// A command inside the namespaces.
     pub fn inside(&self, program: &str, args: &[&str]) -> Command {
         let mut c = Command::new("nsenter");

@@ -7,7 +7,8 @@ use armento_fabric::diff::{commands, diff};
 use armento_fabric::inventory::{Farm, Node};
 use armento_fabric::observe::observe;
 use armento_fabric::plan::{Device, NodePlan, plan};
-use armento_fabric::render::{self, Backend, Dhcp, File, Form, node_files};
+use armento_fabric::render::{self, Backend, BootService, Dhcp, File, Form, node_files};
+use armento_provision::layout::{HTTP, TFTP};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -21,8 +22,6 @@ const HELP: &str = "Examples:
 
 Nothing is changed, but for files below the directory of --write.";
 
-/// HTTP of the boot server. TFTP and HTTP are unprivileged above 1024; 8117 is the farm's 7117 and a thousand.
-const HTTP: u16 = 8117;
 const FILES: [&str; 9] = [
     "hosts",
     "openmosix.map",
@@ -117,7 +116,7 @@ fn whole(farm: &Farm, file: &str, args: &Args) -> Result<String> {
         "openmpi" => render::hostfile(farm, Form::OpenMpi),
         "pvm" => render::hostfile(farm, Form::Pvm),
         "parallel" => render::hostfile(farm, Form::Parallel),
-        "ipxe" => render::ipxe(farm, HTTP),
+        "ipxe" => render::ipxe(farm, farm.boot_servers.first().map(String::as_str), HTTP),
         _ => {
             let server: &Node = match (&args.node, farm.boot_servers.first()) {
                 (None, Some(first)) => node(farm, Some(first))?,
@@ -128,7 +127,12 @@ fn whole(farm: &Farm, file: &str, args: &Args) -> Result<String> {
                 message: format!("{} is not in a net that nodes boot from", server.name),
                 hint: "add boot = true to a net and name servers in boot_servers".into(),
             };
-            render::dnsmasq(farm, server, dhcp, HTTP).ok_or_else(failure)?
+            let service = BootService {
+                dhcp,
+                port: HTTP,
+                tftp: TFTP.into(),
+            };
+            render::dnsmasq(farm, server, &service).ok_or_else(failure)?
         }
     })
 }

@@ -81,6 +81,10 @@ pub struct Node {
     /// Its number in openmosix.map, 1 to 65535.
     pub number: u16,
     pub root: Root,
+    /// The image that it boots; without one, the only image that its boot servers have.
+    pub image: Option<String>,
+    /// Directories of a live root that outlive a restart: absolute, on the node.
+    pub persist: Vec<String>,
     pub links: Vec<Link>,
     /// Processes that a launcher starts there.
     pub slots: u32,
@@ -101,7 +105,46 @@ impl Node {
     }
 }
 
+impl Node {
+    /// The link by which it is in a net.
+    pub fn link_in(&self, net: &str) -> Option<&Link> {
+        self.links
+            .iter()
+            .find(|l| l.nets.iter().any(|a| a.net == net))
+    }
+
+    /// Hardware addresses from which its firmware may boot in this net: of the card, or of each member of a bond.
+    pub fn boot_macs(&self, net: &str) -> Vec<Mac> {
+        let mac = |link: &Link| match link.kind {
+            Kind::Nic { mac } => mac,
+            Kind::Bond(_) => None,
+        };
+        match self.link_in(net).map(|link| (link, &link.kind)) {
+            None => Vec::new(),
+            Some((link, Kind::Nic { .. })) => mac(link).into_iter().collect(),
+            Some((_, Kind::Bond(bond))) => {
+                let members = bond.of.iter().filter_map(|m| self.link(m));
+                members.filter_map(mac).collect()
+            }
+        }
+    }
+}
+
 impl Farm {
+    /// The net from which nodes without a disk start.
+    pub fn boot_net(&self) -> Option<&Net> {
+        self.nets.values().find(|n| n.boot)
+    }
+
+    /// The node that boots with this card, or has it in any net.
+    pub fn node_with(&self, mac: Mac) -> Option<&Node> {
+        let has = |n: &&Node| {
+            let mut links = n.links.iter();
+            links.any(|l| matches!(l.kind, Kind::Nic { mac: Some(m) } if m == mac))
+        };
+        self.nodes.iter().find(has)
+    }
+
     /// The node of this name.
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.iter().find(|n| n.name == name)

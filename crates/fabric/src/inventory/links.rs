@@ -21,6 +21,8 @@ pub(super) struct Draft {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Profile {
     pub(super) root: Root,
+    pub(super) image: Option<String>,
+    pub(super) persist: Option<Vec<String>>,
     pub(super) slots: Option<u32>,
     pub(super) links: Vec<Draft>,
 }
@@ -48,6 +50,12 @@ pub(super) fn profile(table: &Table) -> Profile {
         }
     };
     let slots = table.number("slots", 1, SLOTS_MAX);
+    let image = table.text("image").map(str::to_owned);
+    let persist = table.texts("persist").map(|all| {
+        all.iter()
+            .filter_map(|path| persistent(table, path))
+            .collect()
+    });
     let mut links = Vec::new();
     for (key, value) in table.others() {
         links.extend(link(table, key, &value));
@@ -57,13 +65,33 @@ pub(super) fn profile(table: &Table) -> Profile {
         table.source.complain(table.line, what, "divide it");
         links.truncate(LINKS_MAX);
     }
-    Profile { root, slots, links }
+    Profile {
+        root,
+        image,
+        persist,
+        slots,
+        links,
+    }
+}
+
+/// An absolute path without `.`, `..` and empty parts, or a complaint.
+fn persistent(table: &Table, path: &str) -> Option<String> {
+    let plain = |part: &str| !matches!(part, "" | "." | "..");
+    let good = path
+        .strip_prefix('/')
+        .is_some_and(|rest| rest.split('/').all(plain));
+    if !good {
+        let what = format!("`{path}` in persist is no directory of a node");
+        let remedy = "write it as the node does: persist = [\"/var/log\"]";
+        table.source.complain(table.line, what, remedy);
+    }
+    good.then(|| path.to_owned())
 }
 
 fn link(owner: &Table, key: &str, value: &Value) -> Option<Draft> {
     if let Err(what) = check_link(key) {
         let what = format!("{what}, in {}", owner.what);
-        let remedy = "links are named as lan0 or bond0; other keys: root, slots, profile, id, first_id, mac, macs, address";
+        let remedy = "links are named as lan0 or bond0; other keys: root, image, persist, slots, profile, id, first_id, mac, macs, address";
         owner.source.complain(value.line, what, remedy);
         return None;
     }

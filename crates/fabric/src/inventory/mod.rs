@@ -1,6 +1,7 @@
 //! The farm as one TOML file: nets, profiles, nodes, their cards, bonds, wiring. Reads text and checks it; opens no file
 //! but those that its caller opens for it. Start at [`parse`]; [`Farm`] is what the other rooms use.
 
+mod add;
 mod check;
 mod farm;
 mod links;
@@ -10,6 +11,7 @@ mod problem;
 mod read;
 mod reader;
 
+pub use add::{Edit, NewNode, add_node};
 pub use farm::{
     Attached, Bond, BondMode, Cable, Direct, Farm, Kind, Link, Net, Node, Port, Root, Wiring,
 };

@@ -285,6 +285,8 @@ fn nodes(
             base.root
         };
         let slots = own.slots.or(base.slots).unwrap_or(1);
+        let image = own.image.or(base.image);
+        let persist = own.persist.or(base.persist).unwrap_or_default();
         for (i, name) in names.into_iter().enumerate() {
             let Ok(number) = u16::try_from(first as usize + i) else {
                 complain(
@@ -297,6 +299,8 @@ fn nodes(
                 name,
                 number,
                 root: root_kind,
+                image: image.clone(),
+                persist: persist.clone(),
                 links: Vec::new(),
                 slots,
                 line: value.line,

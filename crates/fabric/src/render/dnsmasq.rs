@@ -1,7 +1,8 @@
 //! dnsmasq.conf for the boot net: static leases by hardware address, network boot for BIOS and UEFI.
 
 use super::file::MARK;
-use crate::inventory::{Farm, Kind, Link, Node, Root};
+use crate::addr::Mac;
+use crate::inventory::{Farm, Node, Root};
 use std::fmt::Write as _;
 
 /// Who gives out addresses.
@@ -13,20 +14,34 @@ pub enum Dhcp {
     Proxy,
 }
 
-/// The configuration of the boot server `server`; none without a boot net that it is in. `port`: of the HTTP server with
-/// the script and the images.
-pub fn dnsmasq(farm: &Farm, server: &Node, dhcp: Dhcp, port: u16) -> Option<String> {
-    let net = farm.nets.values().find(|n| n.boot)?;
-    let in_net = |n: &&Link| n.nets.iter().any(|a| a.net == net.name);
-    let link = server.links.iter().find(in_net)?;
+/// What a boot server's dnsmasq is told beside the inventory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootService {
+    pub dhcp: Dhcp,
+    /// Of the HTTP server with the script and the images.
+    pub port: u16,
+    /// The directory with iPXE.
+    pub tftp: String,
+}
+
+/// The configuration of the boot server `server`; none without a boot net that it is in.
+pub fn dnsmasq(farm: &Farm, server: &Node, service: &BootService) -> Option<String> {
+    let net = farm.boot_net()?;
+    let link = server.link_in(&net.name)?;
     let own = server.address(&net.name)?;
-    let url = format!("http://{own}:{port}/boot.ipxe");
+    let url = format!("http://{own}:{}/boot.ipxe", service.port);
     let mut text = format!(
         "{MARK}\nport=0\ninterface={}\nbind-dynamic\nenable-tftp\n",
         link.name
     );
     let mut line = |l: std::fmt::Arguments| _ = writeln!(text, "{l}");
-    line(format_args!("tftp-root=/var/lib/armento/boot/tftp"));
+    line(format_args!("tftp-root={}", service.tftp));
+    // Progress of nodes is read from what it logs; it never forks away from its supervisor.
+    line(format_args!(
+        "keep-in-foreground\nlog-facility=-\npid-file="
+    ));
+    // Addresses follow from the inventory: there is nothing to remember, and any boot server gives the same ones.
+    line(format_args!("leasefile-ro"));
     // iPXE sends option 175. It waits 16 s for a router of IPv6 if none answers.
     line(format_args!("dhcp-match=set:ipxe,175"));
     line(format_args!("dhcp-match=set:efi64,option:client-arch,7"));
@@ -36,7 +51,7 @@ pub fn dnsmasq(farm: &Farm, server: &Node, dhcp: Dhcp, port: u16) -> Option<Stri
         "dhcp-range=::,constructor:{},ra-only",
         link.name
     ));
-    match dhcp {
+    match service.dhcp {
         Dhcp::Own => {
             line(format_args!(
                 "dhcp-range={},static,{}",
@@ -81,22 +96,8 @@ pub fn dnsmasq(farm: &Farm, server: &Node, dhcp: Dhcp, port: u16) -> Option<Stri
 }
 
 fn lease(node: &Node, net: &str) -> Option<String> {
-    let link = node
-        .links
-        .iter()
-        .find(|l| l.nets.iter().any(|a| a.net == net))?;
-    let macs: Vec<String> = match &link.kind {
-        Kind::Nic { mac } => mac.iter().map(ToString::to_string).collect(),
-        // The firmware boots from any member.
-        Kind::Bond(bond) => {
-            let members = bond.of.iter().filter_map(|m| node.link(m));
-            let macs = members.filter_map(|l| match l.kind {
-                Kind::Nic { mac } => mac.map(|m| m.to_string()),
-                Kind::Bond(_) => None,
-            });
-            macs.collect()
-        }
-    };
+    // The firmware boots from any member of a bond.
+    let macs: Vec<String> = node.boot_macs(net).iter().map(Mac::to_string).collect();
     let address = node.address(net)?;
     (!macs.is_empty()).then(|| {
         format!(

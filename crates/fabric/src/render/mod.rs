@@ -13,7 +13,7 @@ mod networkd;
 mod node;
 mod openmosix_map;
 
-pub use dnsmasq::{Dhcp, dnsmasq};
+pub use dnsmasq::{BootService, Dhcp, dnsmasq};
 pub use file::{Backend, File, MARK};
 pub use hostfiles::{Form, hostfile, mpd_hosts};
 pub use hosts::hosts;

@@ -1,6 +1,7 @@
 //! Farms and golden files of these tests.
 
 use armento_fabric::inventory::{Farm, Problems, parse};
+use armento_fabric::render::{BootService, Dhcp};
 use std::path::PathBuf;
 
 pub fn dir(below: &str) -> PathBuf {
@@ -19,6 +20,15 @@ pub fn read(text: &str) -> Result<Farm, Problems> {
 pub fn farm(name: &str) -> Farm {
     let text = std::fs::read_to_string(dir("farms").join(format!("{name}.toml"))).expect(name);
     read(&text).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+#[allow(unused, reason = "not every test file renders for dnsmasq")]
+pub fn service(dhcp: Dhcp) -> BootService {
+    BootService {
+        dhcp,
+        port: 8117,
+        tftp: "/run/armento/boot-tftp".into(),
+    }
 }
 
 /// Compares with a golden file; ARMENTO_GOLDEN=write writes it anew.

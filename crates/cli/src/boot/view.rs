@@ -1,4 +1,4 @@
-//! `armento boot`.
+//! `armento boot view`.
 
 use crate::fabric::{Source, node};
 use crate::out::{Failure, say, say_json, table};
@@ -8,12 +8,6 @@ use armento_provision::view::{Client, Rule, Seen, ViewError, split, walk};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-#[derive(clap::Subcommand)]
-pub enum Cmd {
-    /// Show which file of a shared root each node sees, and why
-    View(Args),
-}
 
 const HELP: &str = "Examples:
   armento boot view --root /srv/root /etc/hostname              for every node
@@ -39,8 +33,7 @@ pub struct Args {
     json: bool,
 }
 
-pub fn run(cmd: &Cmd) -> Result<i32> {
-    let Cmd::View(args) = cmd;
+pub fn run(args: &Args) -> Result<i32> {
     let farm = args.source.read()?;
     let nodes: Vec<&Node> = match &args.node {
         Some(name) => vec![node(&farm, Some(name))?],

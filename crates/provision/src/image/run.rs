@@ -1,0 +1,55 @@
+//! Programs that make images.
+
+use crate::problem::{At, BootError};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Lines of a failed program that a user is shown.
+const TAIL: usize = 12;
+/// Words of programs that found no room. KERNEL: errno(3), ENOSPC, EDQUOT
+const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+
+/// Runs a program to its end; its output goes to `log`, which stays when it fails.
+pub fn run(command: &mut Command, package: &'static str, log: &Path) -> Result<(), BootError> {
+    let out = File::create(log).at(log)?;
+    let both = out.try_clone().at(log)?;
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(both)
+        .stderr(out)
+        .status();
+    let status = match status {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Err(BootError::Missing {
+                program: package_program(package),
+                package,
+            });
+        }
+        status => status.at(Path::new(&name))?,
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let said = fs::read(log).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    if FULL.iter().any(|words| said.contains(words)) {
+        return Err(BootError::Full(log.parent().unwrap_or(log).to_owned()));
+    }
+    let lines: Vec<&str> = said.lines().rev().take(TAIL).collect();
+    Err(BootError::Failed {
+        program: name,
+        status: status.to_string(),
+        tail: lines.into_iter().rev().collect::<Vec<_>>().join("\n"),
+    })
+}
+
+/// The program that a package is installed for.
+fn package_program(package: &'static str) -> &'static str {
+    match package {
+        "erofs-utils" => "mkfs.erofs",
+        "coreutils" => "cp",
+        other => other,
+    }
+}
