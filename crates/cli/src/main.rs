@@ -12,6 +12,7 @@ mod choice;
 mod context;
 mod dfsa;
 mod discover;
+mod drain;
 mod dry_run;
 mod fabric;
 mod farm;
@@ -42,6 +43,7 @@ mod switches;
 mod sys;
 mod top;
 mod trust;
+mod upgrade;
 mod users;
 mod watch;
 mod web;
@@ -94,7 +96,7 @@ enum Verb {
     Join(join::Args),
     /// Leave the farm: own processes home, guests away, keys deleted
     Leave(leave::Args),
-    /// Run this node's daemon
+    /// Run this node's daemon; drain a node
     Node(node::Args),
     /// Run a program; its processes move to nodes with room
     Run(run::Args),
@@ -180,6 +182,11 @@ fn main() -> ExitCode {
         Some(mfs::MOUNT) => return code(mfs::mount_main(std::env::args_os().nth(2).as_deref())),
         Some(web_server::VERB) => return code(web_server::main()),
         Some(lease_holder::VERB) => return code(lease_holder::main()),
+        Some(upgrade::helper::VERB) => {
+            let what: Vec<_> = std::env::args_os().skip(2).collect();
+            let word = |i: usize| what.get(i).map(AsRef::as_ref);
+            return code(upgrade::helper::main(word(0), word(1)));
+        }
         Some(armento_lab::INIT) => armento_lab::init_main(),
         _ => {}
     }
