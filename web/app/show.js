@@ -34,7 +34,9 @@ export function clock(ms) {
 const words = new Intl.Collator('en', { numeric: true });
 export const byName = (a, b) => words.compare(a, b);
 
-export const alive = (node) => ['alive', 'shut', 'suspect'].includes(node.state);
+export const alive = (node) => ['alive', 'shut', 'draining', 'drained', 'suspect'].includes(node.state);
+/** Whether it takes guests. */
+export const open = (node) => ['alive', 'suspect'].includes(node.state);
 
 /** As `armento log` says it. */
 export function outcome(entry) {

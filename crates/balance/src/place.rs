@@ -31,6 +31,8 @@ pub struct Fresh {
     pub begin: u64,
     /// CPU time that it will probably use, if that is known.
     pub expected_ms: Option<u64>,
+    /// Home is being drained: it begins here only if no other node takes it.
+    pub leaves: bool,
 }
 
 impl Fresh {
@@ -50,6 +52,7 @@ impl Default for Fresh {
             files: Traffic::default(),
             begin: 0,
             expected_ms: None,
+            leaves: false,
         }
     }
 }
@@ -61,8 +64,10 @@ pub fn place(view: &View, policy: &Policy, fresh: &Fresh) -> Option<NodeName> {
         return None;
     }
     let fits = |slot: &Slot| {
-        *slot.name() == view.me
-            || (fresh.hint != Some(Hint::Io)
+        let home = *slot.name() == view.me;
+        (home && !fresh.leaves)
+            || (!home
+                && fresh.hint != Some(Hint::Io)
                 && reachable(view, policy, slot.node, fresh.uid)
                 && can_run(view, slot.node, fresh.needs.as_ref())
                 && slot.has_room(policy, fresh.need_kib))

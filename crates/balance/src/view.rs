@@ -146,6 +146,8 @@ pub enum Cause {
     Turn,
     /// Its files are there.
     Files,
+    /// Its home is being drained.
+    Drain,
 }
 
 impl Cause {
@@ -155,6 +157,7 @@ impl Cause {
             Cause::Share => "share",
             Cause::Turn => "turn",
             Cause::Files => "files",
+            Cause::Drain => "drain",
         }
     }
 }

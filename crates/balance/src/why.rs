@@ -93,6 +93,11 @@ pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
     if belongs_home(view, policy, proc) {
         return Some(Stay::WouldNotPay);
     }
+    Some(unplaced(view, policy, proc))
+}
+
+/// Why no other node than its own is a target for `proc`; [`Stay::WouldNotPay`] if one is.
+pub(crate) fn unplaced(view: &View, policy: &Policy, proc: &Proc) -> Stay {
     let elsewhere = || {
         view.nodes
             .iter()
@@ -101,7 +106,7 @@ pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
     let open = || elsewhere().filter(|node| reachable(view, policy, node, proc.uid));
     let able = || open().filter(|node| can_run(view, node, proc.needs.as_ref()));
     let roomy = |node: &Node| has_room(view, policy, node, need_kib(proc.rss_kib));
-    Some(if elsewhere().count() == 0 {
+    if elsewhere().count() == 0 {
         Stay::NoRoom
     } else if elsewhere().all(|node| !trusted(view, node, proc.uid)) {
         Stay::NotTrusted
@@ -115,5 +120,5 @@ pub fn why(view: &View, policy: &Policy, pid: Pid, now: Tick) -> Option<Stay> {
         Stay::NoRoom
     } else {
         Stay::WouldNotPay
-    })
+    }
 }

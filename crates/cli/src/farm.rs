@@ -3,7 +3,7 @@
 
 use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, say};
-use crate::{allocation, choice, discover, invite, service, switches, trust};
+use crate::{allocation, choice, discover, invite, service, switches, trust, upgrade};
 use armento_model::clean;
 use armento_noded::{Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, plan_init};
 use std::path::PathBuf;
@@ -71,6 +71,9 @@ pub enum Cmd {
     /// Bring own processes home, once
     #[command(after_help = switches::BRING_HELP)]
     Bring(switches::Going),
+    /// Replace the program of each node in turn, while programs run
+    #[command(after_help = upgrade::HELP)]
+    Upgrade(upgrade::Upgrade),
 }
 
 #[derive(clap::Args)]
@@ -119,6 +122,7 @@ pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
         Cmd::Stay(args) => switches::stay(&args),
         Cmd::Quiet(args) => switches::quiet(&args),
         Cmd::Expel(args) => switches::expel(&args),
+        Cmd::Upgrade(args) => upgrade::upgrade(&args),
         Cmd::Bring(args) => switches::bring(&args),
     }
 }

@@ -146,6 +146,7 @@ mod tests {
             guests: 0,
             frozen: 0,
             shut,
+            drained: false,
             age_ms: 0,
             wire: "tls".into(),
             version: String::new(),

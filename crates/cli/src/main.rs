@@ -13,6 +13,7 @@ mod choice;
 mod context;
 mod dfsa;
 mod discover;
+mod drain;
 mod dry_run;
 mod fabric;
 mod farm;
@@ -43,6 +44,7 @@ mod switches;
 mod sys;
 mod top;
 mod trust;
+mod upgrade;
 mod users;
 mod watch;
 mod web;
@@ -95,7 +97,7 @@ enum Verb {
     Join(join::Args),
     /// Leave the farm: own processes home, guests away, keys deleted
     Leave(leave::Args),
-    /// Run this node's daemon
+    /// Run this node's daemon; drain a node
     Node(node::Args),
     /// Run a program; its processes move to nodes with room
     Run(run::Args),
@@ -189,6 +191,11 @@ fn main() -> ExitCode {
             return code(armento_provision::init::relay_main(&words));
         }
         Some(lease_holder::VERB) => return code(lease_holder::main()),
+        Some(upgrade::helper::VERB) => {
+            let what: Vec<_> = std::env::args_os().skip(2).collect();
+            let word = |i: usize| what.get(i).map(AsRef::as_ref);
+            return code(upgrade::helper::main(word(0), word(1)));
+        }
         Some(armento_lab::INIT) => armento_lab::init_main(),
         _ => {}
     }

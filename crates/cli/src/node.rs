@@ -1,5 +1,6 @@
-//! `armento node`: the daemon, in the foreground.
+//! `armento node`: the daemon, in the foreground; `drain.rs` has its verbs.
 
+use crate::drain;
 use crate::out::Failure;
 use armento_noded::run_service;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ const HELP: &str = "Examples:
   armento node --config /etc/armento/n1.toml
   armento node --wait --guests armento-guests.scope      as armento.service does
   ARMENTO_LOG=debug armento node
+  armento node drain --why 'new memory'                   see armento node drain --help
 
 Keys of the configuration (TOML), with what holds if they are not given:
   listen = \"A:P\"             where to listen             (as joined)
@@ -18,6 +20,7 @@ Keys of the configuration (TOML), with what holds if they are not given:
   wire = \"tls\" | \"plain\"     of keepers and hosts        (the farm's)
   policy = \"armento\" | \"mosix\" | \"static\" | \"none\"       (armento)
   allow_root = false         processes of root may move
+  allow_upgrade = false      a holder of the farm's key may replace this node's program
   send_to = [\"n2\"]           nodes we send to            (all; rules: armento farm trust --help)
   accept_from = [\"n2\"]       homes that may send guests (all)
   freeze_ms, dead_ms         guests without word from home (10000, 30000)
@@ -38,9 +41,21 @@ Keys of the configuration (TOML), with what holds if they are not given:
 
 Processes and guests outlive the daemon: stop and start it as you like.";
 
+#[derive(clap::Subcommand)]
+pub enum Cmd {
+    /// Empty nodes for maintenance: guests leave, none comes, own programs go elsewhere
+    #[command(after_help = drain::DRAIN_HELP)]
+    Drain(drain::Drain),
+    /// End `drain`: the nodes take part again
+    #[command(after_help = drain::UNDRAIN_HELP)]
+    Undrain(drain::Undrain),
+}
+
 #[derive(clap::Args)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    cmd: Option<Cmd>,
     /// Settings [default: /etc/armento/config.toml if it exists]
     #[arg(long, value_name = "F")]
     config: Option<PathBuf>,
@@ -53,6 +68,11 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<i32> {
+    match &args.cmd {
+        Some(Cmd::Drain(args)) => return drain::drain(args),
+        Some(Cmd::Undrain(args)) => return drain::undrain(args),
+        None => {}
+    }
     let guests = args.guests.as_deref();
     run_service(args.config.as_deref(), args.wait, guests).map_err(Failure::from)?;
     Ok(0)

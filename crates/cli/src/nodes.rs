@@ -55,6 +55,8 @@ fn render(nodes: &[NodeInfo]) -> String {
     let states = [
         ("alive", 32),
         ("shut", 33),
+        ("draining", 33),
+        ("drained", 33),
         ("suspect", 33),
         ("leaving", 33),
         ("down", 31),
@@ -137,6 +139,7 @@ mod tests {
             guests: 3,
             frozen: 0,
             shut: false,
+            drained: false,
             age_ms: 420,
             wire: "tls".into(),
             version: "0.1.0".into(),

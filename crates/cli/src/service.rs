@@ -3,8 +3,8 @@
 //! `packaging/armento.service` and `packaging/debian/prerm` call the hidden verb.
 
 use crate::out::{Failure, say, unexpected_answer};
-use armento_client::api::{Answer, Ask, Ending, SwitchChange, SwitchInfo};
-use armento_client::{ANSWER, AskError, Session};
+use armento_client::api::{Answer, Ask, Build, Ending, ProgramVersions, SwitchChange, SwitchInfo};
+use armento_client::{ANSWER, AskError, Session, version};
 use armento_noded::{Config, is_waiting};
 use std::path::Path;
 use std::process::Command;
@@ -19,6 +19,11 @@ const REMOVING_HELP: &str = "Example:
   armento service removing --timeout 60
 
 Before the package is removed: guests go home, own processes come home and run on there.";
+
+const VERSIONS_HELP: &str = "Example:
+  armento service versions
+
+A daemon and `armento farm upgrade` ask a program this before they put it in place.";
 
 /// A waiting service has started by then: it checks each second.
 const START_MAX: Duration = Duration::from_secs(20);
@@ -35,6 +40,9 @@ pub enum Cmd {
     /// Guests go home, if the machine is shutting down
     #[command(after_help = STOPPING_HELP)]
     Stopping(Within),
+    /// What this program was built from, for `armento farm upgrade`
+    #[command(after_help = VERSIONS_HELP)]
+    Versions,
     /// Guests go home, own processes come home
     #[command(after_help = REMOVING_HELP)]
     Removing(Within),
@@ -53,6 +61,7 @@ pub struct Within {
 /// Exits with 0 whatever is left of processes: the caller waits no longer than its time limit.
 pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
     let (ending, within) = match cmd {
+        Cmd::Versions => return versions(),
         Cmd::Booted(args) => return crate::booted::run(&args),
         Cmd::Stopping(_) if !is_stopping() => return Ok(0),
         Cmd::Stopping(within) => (Ending::Machine, within),
@@ -80,6 +89,15 @@ pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
         now = ask(None)?;
     }
     say(&progress(&first, &now, ending));
+    Ok(0)
+}
+
+fn versions() -> anyhow::Result<i32> {
+    let versions = ProgramVersions {
+        build: Build::own(),
+        control: version::spoken(),
+    };
+    say(&format!("{}\n", serde_json::to_string(&versions)?));
     Ok(0)
 }
 
@@ -158,6 +176,7 @@ mod tests {
             node: "n1".parse().expect("name"),
             stopped: false,
             drain: false,
+            drain_why: String::new(),
             block: false,
             stay: false,
             quiet: false,

@@ -6,6 +6,7 @@ use crate::out::{Failure, ask, say, say_json, unexpected_answer};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, SwitchChange, SwitchInfo};
 use armento_lab::Waiting;
+use armento_model::clean;
 use serde_json::json;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -272,7 +273,12 @@ fn show(info: &SwitchInfo, as_json: bool) {
 }
 
 fn render(info: &SwitchInfo) -> String {
+    let drained = format!(
+        "none comes, those here go home (drained: {})",
+        clean(&info.drain_why)
+    );
     let guests = match info {
+        i if i.drain && !i.drain_why.is_empty() => drained.as_str(),
         i if i.stopped || i.drain => "none comes, those here go home",
         i if i.expels => "go home, others may come soon",
         i if i.block => "none comes",
@@ -315,6 +321,7 @@ mod tests {
             node: "n1".parse().expect("name"),
             stopped: false,
             drain: false,
+            drain_why: String::new(),
             block: false,
             stay: false,
             quiet: false,

@@ -1,6 +1,7 @@
 //! The doctor on a farm of four: silent when all is well; each fault, put in alone, is named first, at its node and link.
 
-use armento_lab::{Lab, Link, Share, Spec};
+use armento_fabric::inventory::parse;
+use armento_lab::{Lab, Link, Share, Spec, imitate};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -217,4 +218,118 @@ fn doctor_names_each_fault_of_a_p2p_farm_first() {
         found.first().is_some_and(|f| f.0 == "cable-swapped"),
         "{found:?}"
     );
+}
+
+#[test]
+fn every_node_changes_its_network_in_turn() {
+    let link = Link::Switch {
+        bits: 1_000_000_000,
+    };
+    let Some(farm) = Farm::up("all", link, 9000, "topology = \"switch\"") else {
+        return;
+    };
+    let has_mtu = |node: usize, mtu: u32| {
+        farm.sh(
+            node,
+            &format!("ip -o link show eth0 | grep -q 'mtu {mtu} '"),
+        );
+    };
+    for node in [2, 4] {
+        farm.sh(node, "ip link set eth0 mtu 1400");
+    }
+    let inventory = farm.dir.join("farm.toml");
+    let apply = |rsh: &str| {
+        let mut command = Command::new(ARMENTO);
+        command.args([
+            "fabric",
+            "apply",
+            "--all",
+            "--confirm",
+            "120",
+            "--for",
+            "ip",
+        ]);
+        command.args(["--rsh", rsh]).arg("--farm").arg(&inventory);
+        let out = command.stdin(Stdio::null()).output().expect("armento");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (out.status.code(), text(&out.stdout), text(&out.stderr))
+    };
+    // One node is not reached: those before it keep the change, the others are as they were.
+    let lab_rsh = format!("{ARMENTO} lab rsh --name {}", farm.name);
+    let broken = farm.dir.join("rsh");
+    let script = format!(
+        "test \"$1\" = n3 && {{ echo 'n3 is gone' >&2; exit 1; }}\nexec {lab_rsh} \"$@\"\n"
+    );
+    fs::write(&broken, script).expect("a script");
+    let (code, said, why) = apply(&format!("sh {}", broken.display()));
+    assert_eq!((code, said.as_str()), (Some(125), ""), "{why}");
+    for words in [
+        "stopped at n3: n3 is gone",
+        "kept: n1, n2;",
+        "not asked: n4",
+    ] {
+        assert!(why.contains(words), "{words}: {why}");
+    }
+    has_mtu(2, 9000);
+    has_mtu(4, 1400);
+    let (code, said, why) = apply(&lab_rsh);
+    assert_eq!(code, Some(0), "{why}");
+    assert_eq!(said, "applied and kept: n1, n2, n3, n4\n");
+    has_mtu(4, 9000);
+    // Kept: files were written, and nothing waits to be undone.
+    farm.sh(4, "test -e /etc/armento/fabric.batch");
+    farm.sh(4, "! test -e /var/lib/armento/fabric/pending");
+    assert_eq!(farm.doctor(), []);
+}
+
+const INVENTORY: &str = "farm = { name = \"lab\" }
+net.lan = { cidr = \"192.168.3.0/25\", mtu = 4000, boot = true }
+net.app = { cidr = \"192.168.4.0/24\", mtu = 4000 }
+profile.p = { lan0 = \"lan\", bond0 = { of = [\"lan1\", \"lan2\"], net = \"app\" } }
+node.srv = { id = 1, profile = \"p\" }
+node.\"w[1-2]\" = { first_id = 2, profile = \"p\" }
+";
+
+#[test]
+fn an_inventory_is_raised_as_a_lab_with_its_names_and_addresses() {
+    let root = fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
+    if !root {
+        println!("skipped: labs need root (namespaces, mounts, control groups)");
+        return;
+    }
+    let open = |_: &str| Err("no such file".to_owned());
+    let farm = parse("farm.toml", INVENTORY, &open).expect("an inventory");
+    let like = imitate(&farm, None).expect("a lab");
+    assert!(
+        like.losses
+            .iter()
+            .any(|l| l.contains("bonds are one card each")),
+        "{:?}",
+        like.losses
+    );
+    let spec = like.of(Spec {
+        name: format!("d{}-from", std::process::id()),
+        exe: Some(ARMENTO.into()),
+        ..Spec::default()
+    });
+    let lab = Lab::up(spec).expect("a lab");
+    let says = |node: usize, script: &str| {
+        let mut command = lab.node(node).command("sh");
+        let out = command.args(["-c", script]).stdin(Stdio::null()).output();
+        String::from_utf8_lossy(&out.expect("sh").stdout).into_owned()
+    };
+    let nodes = says(3, "armento nodes");
+    for (name, addr) in [
+        ("srv", "192.168.3.1:"),
+        ("w1", "192.168.3.2:"),
+        ("w2*", "192.168.3.3:"),
+    ] {
+        let line = nodes.lines().find(|l| l.starts_with(name));
+        assert!(line.is_some_and(|l| l.contains(addr)), "{nodes}");
+    }
+    assert!(says(2, "ip -o link show eth0").contains("mtu 4000"));
+    assert!(says(2, "ip -o addr show eth0").contains("192.168.3.2/25"));
+    assert!(says(2, "ip -o addr show eth1").contains("192.168.4.2/24"));
+    assert_eq!(says(2, "hostname").trim(), "w1");
+    assert!(says(2, "getent hosts srv").contains("192.168.3.1"));
 }

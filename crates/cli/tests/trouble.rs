@@ -6,6 +6,7 @@ mod blocked;
 mod contexts;
 mod demand;
 mod discover;
+mod drain;
 mod escape;
 mod files;
 mod groups;
@@ -21,6 +22,7 @@ mod peers;
 mod permissions;
 mod reasons;
 mod restarts;
+mod rolling;
 mod rootless;
 mod routes;
 mod safe;
@@ -409,6 +411,13 @@ fn rolling_upgrade_keeps_guests() {
 }
 
 #[test]
+fn farm_is_upgraded_by_one_command() {
+    if let Some(farm) = Farm::up("rolling", None) {
+        rolling::every_node_is_upgraded_in_turn_and_put_back(&farm);
+    }
+}
+
+#[test]
 fn blocking_call_survives_every_move() {
     if let Some(farm) = Farm::up("blocked", None) {
         blocked::waits_begun_at_home_keep_their_limit(&farm);
@@ -452,6 +461,17 @@ fn switches_stop_arrivals_and_departures() {
     switches::owner_at_the_machine_has_priority(&farm);
     switches::each_user_has_own_limits(&farm);
     switches::dry_run_only_reports(&farm);
+}
+
+#[test]
+fn drained_nodes_are_empty() {
+    let Some(farm) = Farm::up("drain", None) else {
+        return;
+    };
+    drain::patient(&farm);
+    drain::a_drained_node_is_emptied_and_stays_so(&farm);
+    drain::own_programs_come_home_if_that_is_asked(&farm);
+    drain::what_is_left_is_named_when_the_time_is_over(&farm);
 }
 
 #[test]

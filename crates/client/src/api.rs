@@ -16,11 +16,19 @@ pub use crate::history::{
     JOB_NODES_MAX, JobUse, NodeUse,
 };
 pub use crate::host::{HostSaid, HostStart, HostUp};
+pub use crate::maintenance::{
+    DRAIN_LISTED_MAX, DRAIN_WHY_MAX, DrainChange, DrainInfo, DrainedProcess, Ending, SwitchChange,
+    SwitchInfo,
+};
 pub use crate::mfs::{
     FilesExport, FilesStart, MfsInfo, MfsPlaces, MfsRoute, MfsServer, MfsStart, MfsStream, MfsUp,
     socket_of_mount,
 };
 pub use crate::orders::{Order, Ran, Report};
+pub use crate::upgrade::{
+    Build, PART_MAX, PROGRAM_MAX, ProgramVersions, RunningBuild, UpgradeStep, VERSION_MAX,
+    VersionsInfo,
+};
 pub use crate::processes::{Dest, GuestInfo, ProcInfo, SafeInfo};
 pub use crate::web::{
     Action, ProcRow, ROW_COMMAND_MAX, ROWS_MAX, WEB_PORT, WebKeys, WebSession, WebStart, WebTicket,
@@ -149,6 +157,30 @@ pub enum Ask {
     Switch {
         #[serde(default)]
         change: Option<SwitchChange>,
+    },
+    /// How far a node is with being drained; with `change`, changes that. Another node is changed by a holder of the farm's
+    /// key only.
+    Drain {
+        /// `None`: this node.
+        #[serde(default)]
+        node: Option<NodeName>,
+        #[serde(default)]
+        change: Option<DrainChange>,
+    },
+    /// What runs on a node, by version.
+    Versions {
+        /// `None`: this node.
+        #[serde(default)]
+        node: Option<NodeName>,
+    },
+    /// The daemon becomes the program that is at its path by now.
+    #[schemars(skip)]
+    Restart,
+    /// Replace the program of another node, by a holder of the farm's key.
+    #[schemars(skip)]
+    Upgrade {
+        node: NodeName,
+        step: UpgradeStep,
     },
     /// Read the configuration again, as SIGHUP does. Settings for running work take effect at once.
     Reload,
@@ -372,6 +404,8 @@ pub struct KeeperHello {
     /// `--cpu`, `--io`.
     #[serde(default)]
     pub hint: Option<Hint>,
+    #[serde(default)]
+    pub build: Build,
 }
 
 impl KeeperHello {
@@ -387,6 +421,8 @@ pub struct HostHello {
     pub home: NodeName,
     pub host: Pid,
     pub uid: u32,
+    #[serde(default)]
+    pub build: Build,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -447,6 +483,8 @@ pub enum Answer {
     },
     Trust(TrustInfo),
     Switches(SwitchInfo),
+    Drain(DrainInfo),
+    Versions(VersionsInfo),
     Log {
         entries: Vec<LogEntry>,
     },
@@ -531,72 +569,6 @@ pub struct TrustChange {
     pub dry_run: bool,
 }
 
-/// The changes of `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring` and of
-/// `armento mfs on` and `off`; a switch that is `None` stays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct SwitchChange {
-    /// No guest comes, no process leaves, all processes return to their homes.
-    pub stop: Option<bool>,
-    /// Guests leave, and none comes.
-    pub drain: Option<bool>,
-    /// No guest comes.
-    pub block: Option<bool>,
-    /// This home's processes leave only when a user orders it.
-    pub stay: Option<bool>,
-    /// Send this node's load to no node, move no process.
-    pub quiet: Option<bool>,
-    /// `armento mfs on` and `off`: MFS is mounted here, and files of this node are served.
-    pub mfs: Option<bool>,
-    /// Guests leave, once.
-    pub expel: bool,
-    /// This home's processes come home, once.
-    pub bring: bool,
-    /// This daemon will end with its machine or its package. Applies until it ends, and is not stored.
-    pub ending: Option<Ending>,
-}
-
-/// Processes that leave when a daemon will end for longer than a restart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ending {
-    /// The machine shuts down: guests leave. This home's processes end with it, wherever they are.
-    Machine,
-    /// The package is removed: guests leave, and this home's processes come home, where they go on.
-    Package,
-}
-
-/// The switches that an administrator has set on a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SwitchInfo {
-    pub node: NodeName,
-    pub stopped: bool,
-    pub drain: bool,
-    pub block: bool,
-    pub stay: bool,
-    pub quiet: bool,
-    #[serde(default)]
-    pub mfs: bool,
-    /// Guests are being sent away.
-    pub expels: bool,
-    /// `owner_first` is set …
-    #[serde(default)]
-    pub owner_first: bool,
-    /// … and the owner was active recently.
-    #[serde(default)]
-    pub owner: bool,
-    /// This home's processes that were ordered to come home and have not arrived yet.
-    pub brings: u64,
-    /// Which of `block`, `stay`, `quiet`, `mfs` were changed by command and override the configuration.
-    pub changed: Vec<String>,
-    /// Processes of this home that are elsewhere.
-    pub away: u64,
-    /// Guests that are here …
-    pub guests: u64,
-    /// … and hosts that have not reported since the last change whether they have any.
-    pub unheard: u64,
-}
-
 /// A decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogEntry {
@@ -610,7 +582,7 @@ pub struct LogEntry {
     pub from: NodeName,
     pub to: NodeName,
     /// `placed` at its exec; by the policy: `memory` runs out, a better `share` of a processor, a `turn` for equal
-    /// progress, its `files`; `asked` by a user; `not-trusted` there any more; `stop` or `bring`; the code of a reason why it came
+    /// progress, its `files`, a `drain` of its home; `asked` by a user; `not-trusted` there any more; `stop` or `bring`; the code of a reason why it came
     /// home by itself.
     pub cause: String,
     /// Its share where it was, and that at the target, thousandths of a standard core.
@@ -732,6 +704,9 @@ pub struct NodeInfo {
     /// It accepts none for now: a switch of `armento farm`, or its owner is active.
     #[serde(default)]
     pub shut: bool,
+    /// … because an administrator drains it: its guests leave, too.
+    #[serde(default)]
+    pub drained: bool,
     /// Age of this data, milliseconds.
     pub age_ms: u64,
     /// `tls` or `plain`.
@@ -746,9 +721,11 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
-    /// For display: its state, or that it accepts no guests.
+    /// For display: its state, or that it accepts no guests, or is drained.
     pub fn standing(&self) -> &str {
         match self.state.as_str() {
+            "alive" if self.drained && self.guests > 0 => "draining",
+            "alive" if self.drained => "drained",
             "alive" if self.shut => "shut",
             state => state,
         }

@@ -59,6 +59,8 @@ pub struct Entry {
     pub guests: u32,
     /// It accepts no guests for now.
     pub shut: bool,
+    /// … because an administrator drains it: its guests leave, too.
+    pub drained: bool,
     pub mem_free_kib: u64,
     pub mem_total_kib: u64,
     /// Speed of one core, [`STANDARD_SPEED`] = standard.
@@ -86,6 +88,7 @@ impl Entry {
             runnable: 0,
             guests: 0,
             shut: false,
+            drained: false,
             mem_free_kib: 0,
             mem_total_kib: 0,
             speed: STANDARD_SPEED,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! from | items: one a node, freshest first | builds: each once | about: one an item, naming its build | shut: places of items
+//! | drained: places of items
 //! ```
 //! Versions before this one end after `items`, and read no further: they receive the facts of a node only in items that
 //! contain them, so each message contains a few in turn. If the rest is missing or not understood, only the facts
@@ -31,6 +32,8 @@ pub struct Message {
     pub(crate) rest: Rest,
     /// Indexes of items for nodes that accept no guests for now.
     pub(crate) shut: Vec<u32>,
+    /// Indexes of items for nodes that an administrator drains. Versions before this one end after `shut`.
+    pub(crate) drained: Vec<u32>,
 }
 
 /// The part of an entry that changes all the time.
@@ -128,7 +131,7 @@ impl Told {
 
 impl<'de> Deserialize<'de> for Message {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Message, D::Error> {
-        d.deserialize_tuple(4, InOrder)
+        d.deserialize_tuple(5, InOrder)
     }
 }
 
@@ -151,11 +154,15 @@ impl<'de> Visitor<'de> for InOrder {
         let shut: Option<Vec<u32>> = rest
             .as_ref()
             .and_then(|_| seq.next_element().ok().flatten());
+        let drained: Option<Vec<u32>> = shut
+            .as_ref()
+            .and_then(|_| seq.next_element().ok().flatten());
         Ok(Message {
             from,
             items,
             rest: rest.unwrap_or_default(),
             shut: shut.unwrap_or_default(),
+            drained: drained.unwrap_or_default(),
         })
     }
 }

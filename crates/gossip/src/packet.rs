@@ -16,6 +16,7 @@ pub(crate) struct Word {
     pub runnable: u16,
     pub guests: u16,
     pub shut: bool,
+    pub drained: bool,
     pub life: Arc<Life>,
 }
 
@@ -31,6 +32,8 @@ pub struct Packet {
     pub(crate) told: Vec<usize>,
     /// Indexes of words for nodes that accept no guests.
     pub(crate) shut: Vec<u32>,
+    /// … and for nodes that are drained.
+    pub(crate) drained: Vec<u32>,
     bytes: usize,
 }
 
@@ -51,7 +54,9 @@ impl Packet {
     /// Exactly the size of its message in postcard's encoding.
     pub fn bytes(&self) -> usize {
         let n = varint(self.words.len() as u64);
-        self.bytes + 2 * n + varint(self.builds.len() as u64) + varint(self.shut.len() as u64)
+        let places = [&self.shut, &self.drained];
+        let places: usize = places.iter().map(|all| varint(all.len() as u64)).sum();
+        self.bytes + 2 * n + varint(self.builds.len() as u64) + places
     }
 }
 
@@ -75,6 +80,7 @@ impl Filling {
                 about: Vec::with_capacity(room_for),
                 told: Vec::new(),
                 shut: Vec::new(),
+                drained: Vec::new(),
                 bytes: text(name_bytes),
             },
             by_digest: HashMap::new(),
@@ -90,14 +96,16 @@ impl Filling {
         let in_full = facts.filter(|_| told).map(Facts::bytes);
         let place = self.packet.words.len();
         let shut = word.shut.then_some(place as u32);
+        let drained = word.drained.then_some(place as u32);
+        let places = shut.into_iter().chain(drained);
         let bytes = word.bytes(name_bytes)
-            + shut.map_or(0, |place| varint(place.into()))
+            + places.map(|place| varint(place.into())).sum::<usize>()
             + varint(about.build.into())
             + in_full.unwrap_or(0)
             + new.as_ref().map_or(0, |build| build.bytes);
         let packet = &mut self.packet;
-        // Four counts of at most three bytes each.
-        if place >= ITEMS_MAX || packet.bytes + bytes + 12 > MESSAGE_BYTES_MAX {
+        // Five counts of at most three bytes each.
+        if place >= ITEMS_MAX || packet.bytes + bytes + 15 > MESSAGE_BYTES_MAX {
             return false;
         }
         packet.bytes += bytes;
@@ -105,6 +113,7 @@ impl Filling {
             packet.told.push(place);
         }
         packet.shut.extend(shut);
+        packet.drained.extend(drained);
         if let Some(build) = new {
             self.by_digest.insert(digest, about.build);
             packet.builds.push(build);

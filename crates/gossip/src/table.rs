@@ -47,6 +47,7 @@ pub(crate) struct Row {
     pub runnable: u16,
     pub guests: u16,
     pub shut: bool,
+    pub drained: bool,
 }
 
 /// This node's data about all nodes, including itself. The simulator's vector: the caller assigns numbers to nodes.
@@ -119,6 +120,7 @@ impl Table {
             runnable: u16::try_from(entry.runnable).unwrap_or(u16::MAX),
             guests: u16::try_from(entry.guests).unwrap_or(u16::MAX),
             shut: entry.shut,
+            drained: entry.drained,
         };
         self.put(self.me, row, 0, now);
     }
@@ -215,7 +217,8 @@ impl Table {
             return false;
         }
         (row.seq, row.load, row.mem_free_kib) = (word.seq, word.load, word.mem_free_kib);
-        (row.runnable, row.guests, row.shut) = (word.runnable, word.guests, word.shut);
+        (row.runnable, row.guests) = (word.runnable, word.guests);
+        (row.shut, row.drained) = (word.shut, word.drained);
         let (id, age) = (word.id as usize, word.age_ms);
         self.wind(now);
         self.spoken[id] = self.clock(now) - age;
@@ -293,6 +296,7 @@ impl Table {
             runnable: row.runnable.into(),
             guests: row.guests.into(),
             shut: row.shut,
+            drained: row.drained,
             mem_free_kib: row.mem_free_kib.into(),
             mem_total_kib: facts.mem_total_kib,
             speed: facts.speed,
@@ -328,6 +332,7 @@ impl Row {
             runnable: self.runnable,
             guests: self.guests,
             shut: self.shut,
+            drained: self.drained,
             life: self.life.clone(),
         }
     }
@@ -343,6 +348,7 @@ impl From<Word> for Row {
             runnable: word.runnable,
             guests: word.guests,
             shut: word.shut,
+            drained: word.drained,
         }
     }
 }

@@ -126,6 +126,7 @@ impl Vector {
                 about: packet.about,
             },
             shut: packet.shut,
+            drained: packet.drained,
         }
     }
 
@@ -137,14 +138,19 @@ impl Vector {
             items,
             rest,
             shut,
+            drained,
         } = message;
         self.answers.heard_from(&from);
-        let mut are_shut = vec![false; items.len()];
-        for place in shut {
-            if let Some(is_shut) = are_shut.get_mut(place as usize) {
-                *is_shut = true;
+        let marks = |places: Vec<u32>| {
+            let mut marked = vec![false; items.len()];
+            for place in places {
+                if let Some(mark) = marked.get_mut(place as usize) {
+                    *mark = true;
+                }
             }
-        }
+            marked
+        };
+        let (shut, drained) = (marks(shut), marks(drained));
         let mut builds: Vec<Option<Arc<Shared>>> = vec![None; rest.builds.len()];
         for (n, mut item) in items.into_iter().enumerate() {
             if item.node == self.me {
@@ -159,7 +165,8 @@ impl Vector {
                     continue;
                 }
             };
-            if n < ITEMS_MAX && self.take(item, (facts, are_shut[n]), first_hand, now) {
+            let marks = (shut[n], drained[n]);
+            if n < ITEMS_MAX && self.take(item, (facts, marks), first_hand, now) {
                 heard.newer += 1;
             } else {
                 heard.dropped += 1;
@@ -202,7 +209,7 @@ impl Vector {
     fn take(
         &mut self,
         item: Item,
-        (facts, shut): (Option<Facts>, bool),
+        (facts, (shut, drained)): (Option<Facts>, (bool, bool)),
         first_hand: bool,
         now: Tick,
     ) -> bool {
@@ -226,6 +233,7 @@ impl Vector {
             runnable: u16::try_from(item.runnable).unwrap_or(u16::MAX),
             guests: u16::try_from(item.guests).unwrap_or(u16::MAX),
             shut,
+            drained,
             life: self.life(id, item.boot, item.facts_rev, facts),
         };
         self.table.take(word, first_hand, now)

@@ -386,6 +386,8 @@ mod tests {
             name: "n1".into(),
             addr: String::new(),
             second_addr: None,
+            prefix: 24,
+            second_prefix: 24,
             speed: 0.3,
             cores: 1,
             cpus: vec![1],

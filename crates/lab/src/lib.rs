@@ -54,7 +54,9 @@ pub use down::own as down_own;
 pub use facts::Facts;
 pub use lab::{Lab, Node, Traffic};
 pub use say::{told, write_out};
-pub use spec::{CableFault, Link, NodePlan, Plan, Share, Spec, parse_rate, parse_size};
+pub use spec::{
+    CableFault, Imitated, Link, NodePlan, Place, Plan, Share, Spec, imitate, parse_rate, parse_size,
+};
 pub use sys::{Signals, is_root};
 pub use waiting::Waiting;
 

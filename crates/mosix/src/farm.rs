@@ -199,6 +199,7 @@ pub mod tests {
             guests: 0,
             frozen: 0,
             shut: false,
+            drained: false,
             age_ms: 100,
             wire: "tls".into(),
             version: "0.1.0".into(),

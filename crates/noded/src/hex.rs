@@ -1,7 +1,10 @@
 //! Bytes as hexadecimal digits.
 
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |n: u8| char::from(DIGITS[usize::from(n)]);
+    let both = bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]);
+    both.collect()
 }
 
 pub fn unhex(text: &str) -> Option<Vec<u8>> {

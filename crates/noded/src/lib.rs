@@ -36,6 +36,7 @@ mod state;
 mod state_dir;
 mod sys;
 mod systemd;
+mod upgrade;
 mod version;
 mod web;
 mod work;
@@ -43,8 +44,13 @@ mod work;
 pub use config::{Config, Wire};
 pub use daemon::{Options, Running, is_waiting, run, run_service, start};
 pub use error::{Candidate, FarmError};
+pub use hex::hex;
 pub use membership::{
     Enrolled, InitOptions, Invitation, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, init,
     invitations, join, leave_without_daemon, new_token, plan_init, plan_join, plan_leave,
     plan_token, takes_the_key, withdraw,
+};
+pub use upgrade::{
+    install as install_program, previous as previous_program, program_hash,
+    rollback as rollback_program, versions_of as versions_of_program,
 };

@@ -7,10 +7,12 @@ use crate::error::refusal;
 use crate::membership::{admit_node, apply_statement, remaining};
 use crate::mfs::serve_files;
 use crate::peer::{CallError, PeerAnswer, PeerAsk, Question, Replied, Reply, set_timeouts};
+use crate::policy::drain_info;
 use crate::remote::{PassOn, sign_in_remote, sign_out_remote};
 use crate::revocation::Statement;
 use crate::state::Node;
 use crate::sys;
+use crate::upgrade::{self, versions_info};
 use crate::web::act_for;
 use crate::work::admit_guests;
 use armento_client::api::Refusal;
@@ -201,6 +203,20 @@ fn answer(
         PeerAsk::Act { uid, name, action } => {
             let answer = act_for(node, &who.node, (uid, &name), action)?;
             Ok(PeerAnswer::Acted { answer })
+        }
+        PeerAsk::Drain => Ok(PeerAnswer::Drain {
+            info: drain_info(node, true),
+        }),
+        PeerAsk::Versions => Ok(PeerAnswer::Versions {
+            info: versions_info(node),
+        }),
+        PeerAsk::ProgramPart { offset, data } => {
+            upgrade::part(node, offset, &data)?;
+            Ok(PeerAnswer::Done)
+        }
+        PeerAsk::ProgramEnd { sha256 } => {
+            upgrade::ended(node, &sha256)?;
+            Ok(PeerAnswer::Done)
         }
         PeerAsk::Said(said) => {
             apply_statement(node, &said)?;

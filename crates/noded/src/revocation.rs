@@ -6,6 +6,7 @@
 use crate::error::FarmError;
 use crate::hex::unhex;
 use crate::state_dir::{Farm, StateDir};
+use armento_client::api::DrainChange;
 use armento_link::{NodeKeys, signed_by};
 use armento_model::NodeName;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,20 @@ pub struct Signed {
 pub enum Statement {
     /// `node` will be removed: its guests go home, and processes there come home. Holds in this epoch only.
     Drain { node: NodeName, epoch: u64 },
+    /// `node` itself is to be drained, or is not any more. Carried out once, and not after one of a later time.
+    Maintain {
+        node: NodeName,
+        at_ms: u64,
+        change: DrainChange,
+    },
+    /// The program of `node` is to be replaced by the one with this hash, which its signer sends next; `None`: by the one of
+    /// before. In the order of the times, as `Maintain`.
+    Upgrade {
+        node: NodeName,
+        at_ms: u64,
+        sha256: Option<String>,
+        size: u64,
+    },
     #[serde(rename = "news")]
     Revoke(Revocation),
 }

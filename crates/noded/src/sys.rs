@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Takes the lock of `file` without waiting; false when another process holds it. The kernel gives
 /// it back when the file is closed, by whatever end.
@@ -75,6 +76,9 @@ pub fn be_prompt() {
     }
 }
 
+/// [`stay_in_memory`] took the limit back.
+static LOCKED: AtomicBool = AtomicBool::new(false);
+
 /// Bytes that a process without rights may lock. KERNEL: linux/resource.h, MLOCK_LIMIT, since 5.16.
 const LOCKED_MAX: libc::rlim_t = 8 << 20;
 
@@ -100,7 +104,27 @@ pub fn stay_in_memory() {
             libc::mlockall(what);
             libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const usual);
         }
+        LOCKED.store(true, Ordering::Relaxed);
     }
+}
+
+/// The limit that [`stay_in_memory`] took back is given again, for the program that this process becomes.
+pub fn lock_memory_again() {
+    if !LOCKED.load(Ordering::Relaxed) {
+        return;
+    }
+    let all = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: a struct that is read. Without the right to raise it the program runs all the same.
+    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const all) };
+}
+
+/// Whether that child has ended and is no more: its end is collected here, or was before.
+pub fn is_reaped(pid: i32) -> bool {
+    // SAFETY: no status is asked for.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) != 0 }
 }
 
 /// What is started in `f` is no more than ordinary programs are.

@@ -203,7 +203,10 @@ impl State {
         let load = |f: &Fields| f.get("load").and_then(Value::as_f64).unwrap_or(0.0);
         let alive = self.nodes.iter().filter(|(_, f)| {
             let state = f.get("state").and_then(Value::as_str);
-            matches!(state, Some("alive" | "shut" | "suspect"))
+            matches!(
+                state,
+                Some("alive" | "shut" | "draining" | "drained" | "suspect")
+            )
         });
         alive.map(move |(k, f)| (k.as_str(), load(f)))
     }

@@ -181,6 +181,24 @@ class AskSwitch:
 
 
 @dataclass
+class AskDrain:
+    """How far a node is with being drained; with `change`, changes that. Another node is changed by a holder of the farm's
+    key only."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "drain"}
+    change: Optional[DrainChange] = None
+    node: Optional[NodeName] = None
+
+
+@dataclass
+class AskVersions:
+    """What runs on a node, by version."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "versions"}
+    node: Optional[NodeName] = None
+
+
+@dataclass
 class AskReload:
     """Read the configuration again, as SIGHUP does. Settings for running work take effect at once."""
 
@@ -237,6 +255,14 @@ class AwayPrice:
 
 
 @dataclass
+class Build:
+    """What a keeper, host or daemon was built from."""
+
+    engine: int = 0
+    version: str = ""
+
+
+@dataclass
 class DfsaInfo:
     """The shared mounts of a node, and what is known of them."""
 
@@ -262,6 +288,46 @@ class DfsaNode:
     direct: bool
     node: NodeName
     why: str
+
+
+@dataclass
+class DrainChange:
+    """The order of `armento node drain` and `undrain`."""
+
+    drained: bool
+    all_home: bool = False
+    why: str = ""
+
+
+@dataclass
+class DrainInfo:
+    """How far a node is."""
+
+    drained: bool
+    guests: int
+    leaving: int
+    node: NodeName
+    own_away: int
+    own_here: int
+    staying: int
+    unheard: int
+    all_home: bool = False
+    processes: List[DrainedProcess] = field(default_factory=list)
+    since_ms: Optional[int] = None
+    why: str = ""
+
+
+@dataclass
+class DrainedProcess:
+    """A process that is on a drained node, or belongs to it."""
+
+    command: str
+    home: NodeName
+    pid: int
+    place: NodeName
+    reason: str
+    stays: bool
+    detail: str = ""
 
 
 @dataclass
@@ -445,6 +511,7 @@ class NodeInfo:
     wire: str
     clock_apart: bool = False
     clock_us: Optional[int] = None
+    drained: bool = False
     frozen: int = 0
     shut: bool = False
 
@@ -540,6 +607,17 @@ class Refusal:
 
 
 @dataclass
+class RunningBuild:
+    """Keepers, or hosts, of one build."""
+
+    away: int
+    build: Build
+    count: int
+    processes: int
+    same_file: bool
+
+
+@dataclass
 class SwitchChange:
     """The changes of `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring` and of
     `armento mfs on` and `off`; a switch that is `None` stays."""
@@ -571,6 +649,7 @@ class SwitchInfo:
     stay: bool
     stopped: bool
     unheard: int
+    drain_why: str = ""
     mfs: bool = False
     owner: bool = False
     owner_first: bool = False
@@ -600,8 +679,25 @@ class TrustInfo:
     send_to: Optional[List[str]] = None
 
 
-Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, AnswerStatus, TrustInfo, SwitchInfo, AnswerLog, HistoryInfo, AnswerRemoved, AnswerRotated, MfsInfo, DfsaInfo]
-Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskLeave, AskStatus, AskTrust, AskSwitch, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
+@dataclass
+class VersionsInfo:
+    """What runs on a node."""
+
+    allow_upgrade: bool
+    boot: int
+    build: Build
+    control: int
+    hosts: List[RunningBuild]
+    keepers: List[RunningBuild]
+    node: NodeName
+    previous: bool
+    program: str
+    replaced: bool
+    sha256: str
+
+
+Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, AnswerStatus, TrustInfo, SwitchInfo, DrainInfo, VersionsInfo, AnswerLog, HistoryInfo, AnswerRemoved, AnswerRotated, MfsInfo, DfsaInfo]
+Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskLeave, AskStatus, AskTrust, AskSwitch, AskDrain, AskVersions, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
 #: Where to move a process.
 Dest = Union[str, Dict[str, Any]]
 #: Processes that leave when a daemon will end for longer than a restart.
@@ -626,6 +722,8 @@ ANSWER_BY_TAG: Dict[str, Any] = {
     "status": AnswerStatus,
     "trust": TrustInfo,
     "switches": SwitchInfo,
+    "drain": DrainInfo,
+    "versions": VersionsInfo,
     "log": AnswerLog,
     "history": HistoryInfo,
     "removed": AnswerRemoved,
@@ -646,6 +744,8 @@ ASK_BY_TAG: Dict[str, Any] = {
     "status": AskStatus,
     "trust": AskTrust,
     "switch": AskSwitch,
+    "drain": AskDrain,
+    "versions": AskVersions,
     "reload": AskReload,
     "remove": AskRemove,
     "rotate": AskRotate,

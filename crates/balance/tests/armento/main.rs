@@ -1,5 +1,6 @@
 //! Decisions of the policy `armento` about what a farm looks like at one moment.
 
+mod drain;
 mod files;
 mod groups;
 

@@ -1,5 +1,6 @@
 //! `armento fabric apply`, `confirm`, and the timer between them.
 
+use super::apply_all;
 use super::source::{Source, node};
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
@@ -17,6 +18,7 @@ const HELP: &str = "Examples:
   armento fabric apply && armento fabric confirm
   armento fabric apply --confirm 300 --for netplan
   armento fabric apply --dry-run
+  armento fabric apply --all --rsh ssh            every node in turn, kept when it is reached again
 
 The old settings are kept first. Unless `armento fabric confirm` comes in time, they come back, whatever has become of this
 session. Files are written by `confirm` only: a machine that starts anew before it has its old network.";
@@ -29,6 +31,12 @@ pub struct Args {
     /// As this node [default: this machine, by its host name]
     #[arg(long, value_name = "N")]
     node: Option<String>,
+    /// Every node, one after the other; the first that is not reached again ends it
+    #[arg(long, requires = "rsh", conflicts_with_all = ["node", "state"])]
+    all: bool,
+    /// How nodes are reached: CMD NODE …; program and inventory are at the same place on each
+    #[arg(long, value_name = "CMD", requires = "all")]
+    rsh: Option<String>,
     /// Seconds after which it is undone
     #[arg(long, value_name = "S", default_value_t = CONFIRM_S, value_parser = clap::value_parser!(u64).range(1..=CONFIRM_S_MAX))]
     confirm: u64,
@@ -41,7 +49,7 @@ pub struct Args {
     /// Where the old settings are kept
     #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
     state: PathBuf,
-    /// Print JSON (schema armento.fabric.apply/1)
+    /// Print JSON (schema armento.fabric.apply/1; with --all armento.fabric.apply-all/1)
     #[arg(long)]
     json: bool,
 }
@@ -92,6 +100,17 @@ fn failure(e: &ApplyError) -> Failure {
 
 pub fn run(args: &Args) -> Result<i32> {
     let farm = args.source.read()?;
+    if let (true, Some(rsh)) = (args.all, &args.rsh) {
+        let all = apply_all::All {
+            rsh: rsh.clone(),
+            farm: std::fs::canonicalize(&args.source.farm)?,
+            confirm_s: args.confirm,
+            backend: args.backend.clone(),
+            dry_run: args.dry_run,
+            json: args.json,
+        };
+        return apply_all::run(&farm, &all);
+    }
     let plan = plan(&farm, node(&farm, args.node.as_deref())?);
     let backend = args
         .backend

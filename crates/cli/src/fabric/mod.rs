@@ -1,6 +1,7 @@
 //! `armento fabric`: the farm's network from one file. Each command reads the inventory, calls `armento_fabric`, and prints.
 
 mod apply;
+mod apply_all;
 mod check;
 mod cost;
 mod doctor;

@@ -8,7 +8,7 @@
 
 mod farm;
 mod mount;
-mod outside;
+pub mod outside;
 mod serve;
 mod stat;
 mod verbs;

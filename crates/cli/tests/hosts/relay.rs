@@ -3,7 +3,7 @@
 
 use super::lies;
 use armento_client::Session as Control;
-use armento_client::api::{Ask, HostHello, HostStart, HostUp};
+use armento_client::api::{Ask, Build, HostHello, HostStart, HostUp};
 use armento_link::{Badge, Duplex, Identity, Listener, Reader, Role, Writer, dial};
 use armento_model::HomeTid;
 use armento_wire::bulk::HELLO;
@@ -90,6 +90,7 @@ pub fn run() -> ! {
         home: start.home.clone(),
         host: std::process::id() as i32,
         uid: start.uid,
+        build: Build::own(),
     };
     let host_is_known = spawn(move || {
         // Until the daemon has recorded that the host is up.

@@ -119,6 +119,30 @@ fn previous_version_is_understood() {
 }
 
 #[test]
+fn drained_nodes_are_known_as_such_and_to_the_previous_version_as_shut() {
+    let mut vector = knows(2);
+    let mut own = entry(0);
+    (own.shut, own.drained) = (true, true);
+    vector.set_own(own, Tick(1050));
+    let message = vector.message_for(&name(99), Tick(1100));
+    let bytes = postcard::to_stdvec(&message).unwrap();
+    let mut me = Vector::new(name(50), 1);
+    me.receive(postcard::from_bytes(&bytes).unwrap(), Tick(1));
+    let state = |me: &Vector, n| {
+        let entry = me.get(&name(n), Tick(1)).unwrap().entry;
+        (entry.shut, entry.drained)
+    };
+    assert_eq!(state(&me, 0), (true, true));
+    assert_eq!(state(&me, 1), (false, false));
+    // The version before sends, and reads, no more than which nodes are shut.
+    let before = (&message.from, &message.items, &message.rest, &message.shut);
+    let bytes = postcard::to_stdvec(&before).unwrap();
+    let mut me = Vector::new(name(51), 1);
+    me.receive(postcard::from_bytes(&bytes).unwrap(), Tick(1));
+    assert_eq!(state(&me, 0), (true, false));
+}
+
+#[test]
 fn facts_of_missing_builds_are_ignored() {
     let mut vector = knows(3);
     let mut message = vector.message_for(&name(99), Tick(1100));

@@ -4,7 +4,7 @@
 
 use crate::state::{GuestTable, Host, PULSE, PULSE_CALM, PULSE_EMPTY, Shared};
 use crate::sync::lock;
-use armento_client::api::{Answer, Ask, GuestInfo, HostHello, Order, RENEW, Report};
+use armento_client::api::{Answer, Ask, Build, GuestInfo, HostHello, Order, RENEW, Report};
 use armento_client::{Again, AskError, Session, version};
 use armento_link::Listener as Door;
 use armento_model::Stay;
@@ -25,6 +25,7 @@ pub fn report_to_daemon(host: &Arc<Host>, door: &Door) {
                 home: host.start.home.clone(),
                 host: std::process::id() as i32,
                 uid: host.start.uid,
+                build: Build::own(),
             };
             let asked = s.ask(Ask::Host(me), Duration::from_secs(5));
             if matches!(asked, Err(AskError::Refused(_))) {

@@ -8,7 +8,7 @@ use crate::moves::{refuses_start, run_loss_storm, run_moves, run_storm};
 use crate::safe::make_checkpoints;
 use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
 use crate::{daemon, sys};
-use armento_client::api::KeeperHello;
+use armento_client::api::{Build, KeeperHello};
 use armento_client::{AskError, Session};
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_model::{Pid, TreeId};
@@ -82,6 +82,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         common: b.portable.as_ref().map(|p| p.common.clone()),
         begins_here: b.begin == Begin::Here,
         hint: b.hint,
+        build: Build::own(),
     };
     let (session, node) = match daemon::introduce(&hello) {
         Ok(s) => s,

@@ -3,10 +3,12 @@
 use super::describe::describe;
 use crate::Waiting;
 use crate::lab::Lab;
-use crate::spec::{self, CableFault, Link, Share, Spec};
-use anyhow::Result;
+use crate::spec::{self, CableFault, Link, Share, Spec, imitate};
+use anyhow::{Result, bail};
+use armento_fabric::inventory::{Farm, parse};
 use clap::Args;
 use serde_json::json;
+use std::path::{Path, PathBuf};
 
 pub const HELP: &str = "Examples:
   armento lab up                                  four nodes, a farm, a gigabit switch
@@ -16,13 +18,20 @@ pub const HELP: &str = "Examples:
   armento lab up --name slow --rate 10mbit --no-farm
   armento lab up --link hub10 --no-farm           one medium of 10 Mbit/s for all nodes
   armento lab up --link p2p:n1 --rate 50mbit --mtu 9000
-  armento lab up --nodes 2 --cores 2 --speed 0.5 --share /srv/data:/data --links 2";
+  armento lab up --nodes 2 --cores 2 --speed 0.5 --share /srv/data:/data --links 2
+  armento lab up --from /etc/armento/farm.toml    the farm of an inventory: names, addresses, cables, MTU";
 
 #[derive(Debug, Args)]
 pub struct Up {
     /// Number of nodes
     #[arg(long, default_value_t = 4, value_name = "N")]
     nodes: usize,
+    /// Nodes, addresses, cables and MTU of this inventory (armento fabric); what a lab cannot imitate is said
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "link", "links", "mtu"])]
+    from: Option<PathBuf>,
+    /// The net of that inventory which the nodes' first cards are in [default: the one they boot from, or the first]
+    #[arg(long, requires = "from", value_name = "NET")]
+    net: Option<String>,
     /// Speed of the nodes as fractions of one core, repeated round the nodes
     /// [default: an equal share of this machine's cores, at most 1]
     #[arg(long, value_delimiter = ',', value_name = "S")]
@@ -80,8 +89,8 @@ pub struct Up {
 /// Starts a lab.
 pub fn raise(up: Up) -> Result<i32> {
     let link = match up.rate {
-        Some(bits) => up.link.with_rate(bits)?,
-        None => up.link,
+        Some(bits) if up.from.is_none() => up.link.with_rate(bits)?,
+        _ => up.link,
     };
     let spec = Spec {
         name: up.name,
@@ -101,8 +110,22 @@ pub fn raise(up: Up) -> Result<i32> {
         config: up.set.iter().map(|line| format!("{line}\n")).collect(),
         ..Spec::default()
     };
+    let (spec, losses) = match &up.from {
+        Some(file) => {
+            let mut like = imitate(&inventory(file)?, up.net.as_deref())?;
+            if let Some(bits) = up.rate {
+                like.link = like.link.with_rate(bits)?;
+            }
+            let losses = std::mem::take(&mut like.losses);
+            (like.of(spec), losses)
+        }
+        None => (spec, Vec::new()),
+    };
     if up.dry_run {
-        return plan(&spec, up.json);
+        return plan(&spec, &losses, up.json);
+    }
+    for loss in &losses {
+        eprintln!("armento: the lab differs: {loss}");
     }
     let farm = spec.farm;
     let waiting = Waiting::new(format!("{} nodes of lab {} start", spec.nodes, spec.name));
@@ -110,6 +133,7 @@ pub fn raise(up: Up) -> Result<i32> {
     drop(waiting);
     let plan = lab.plan().clone();
     lab.keep()?;
+    let first = plan.nodes.first().map_or("n1", |n| &n.name).to_owned();
     let name = plan.name;
     if up.json {
         say!("{}", describe(&name)?);
@@ -135,14 +159,33 @@ pub fn raise(up: Up) -> Result<i32> {
         };
         let try_it = if farm { "armento nodes" } else { "hostname" };
         say!(
-            "lab {name} is up: `armento lab exec{option} n1 -- {try_it}`, `armento lab down{option}`"
+            "lab {name} is up: `armento lab exec{option} {first} -- {try_it}`, `armento lab down{option}`"
         );
     }
     Ok(0)
 }
 
+/// The inventory, with the files beside it that it names.
+fn inventory(file: &Path) -> Result<Farm> {
+    let name = file.display().to_string();
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(e) => bail!(
+            "cannot read {name}: {e}\nhint: name an inventory; `armento fabric import` makes one of other systems' files"
+        ),
+    };
+    let beside = file.parent().unwrap_or(Path::new("")).to_owned();
+    let open = |file: &str| std::fs::read_to_string(beside.join(file)).map_err(|e| e.to_string());
+    match parse(&name, &text, &open) {
+        Ok(farm) => Ok(farm),
+        Err(e) => bail!(
+            "the inventory is not usable:\n{e}\nhint: nothing was started; the lines above say what to write instead"
+        ),
+    }
+}
+
 /// What `raise` would start, after the checks that change nothing.
-fn plan(spec: &Spec, as_json: bool) -> Result<i32> {
+fn plan(spec: &Spec, losses: &[String], as_json: bool) -> Result<i32> {
     let plan = Lab::planned(spec)?;
     let daemons = if spec.farm {
         ", each with a daemon of one farm"
@@ -155,8 +198,15 @@ fn plan(spec: &Spec, as_json: bool) -> Result<i32> {
         .map(|n| {
             let cores = if n.cores == 1 { "core" } else { "cores" };
             format!(
-                "start {} with {} {cores} of {:.2} of a CPU",
-                n.name, n.cores, n.speed
+                "start {}{} with {} {cores} of {:.2} of a CPU",
+                n.name,
+                if spec.places.is_empty() {
+                    String::new()
+                } else {
+                    format!(" at {}", n.addr)
+                },
+                n.cores,
+                n.speed
             )
         })
         .chain([format!(
@@ -164,6 +214,7 @@ fn plan(spec: &Spec, as_json: bool) -> Result<i32> {
             plan.name,
             plan.nodes.len()
         )])
+        .chain(losses.iter().map(|loss| format!("differ: {loss}")))
         .collect();
     if as_json {
         say!(

@@ -92,9 +92,9 @@ fn node_text(nics: &[Nic], nodes: usize, mtu: u32) -> String {
             name,
             hardware,
             addr,
+            prefix,
             ..
         } = nic;
-        let prefix = if nic.direct { 32 } else { 24 };
         t += &format!("link set {name} address {hardware}\n");
         t += &mtu_text(name, mtu);
         t += &format!("addr add {addr}/{prefix} dev {name}\nlink set {name} up\n");

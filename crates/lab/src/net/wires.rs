@@ -32,6 +32,8 @@ pub struct Nic {
     pub name: String,
     pub hardware: String,
     pub addr: String,
+    /// Length of its network.
+    pub prefix: u8,
     /// The nodes at the other end: address, hardware address.
     pub peers: Vec<(String, String)>,
     /// A direct link: the peers are reached by routes of their own, since all links of a server have one address.
@@ -138,6 +140,11 @@ pub fn nics(plan: &Plan, me: usize) -> Vec<Nic> {
             name: nic_name(nic),
             hardware,
             addr,
+            prefix: match nic {
+                _ if direct => 32,
+                1 => plan.nodes[me].second_prefix,
+                _ => plan.nodes[me].prefix,
+            },
             peers,
             direct,
             bits: wire.bits,

@@ -55,6 +55,13 @@ impl Spec {
                 MEM_MIN >> 20
             );
         }
+        if !self.places.is_empty() && self.places.len() != self.nodes {
+            bail!(
+                "{} names for {} nodes\nhint: give each node one",
+                self.places.len(),
+                self.nodes
+            );
+        }
         self.check_cores()?;
         self.check_network()?;
         if self.shares.len() > SHARES_MAX {

@@ -1,10 +1,12 @@
 //! The requested lab: the arguments of the command line, checked, and the plan made from them.
 
 mod check;
+mod inventory;
 mod link;
 mod parts;
 
 pub use check::{PERIOD_MS, check_name};
+pub use inventory::{Imitated, Place, imitate};
 pub use link::Link;
 pub use parts::{CableFault, Share};
 
@@ -23,6 +25,8 @@ pub struct Spec {
     /// Also part of the names of cgroups and processes.
     pub name: String,
     pub nodes: usize,
+    /// Names and addresses of the nodes; empty: n1 to n`nodes`, with addresses of the lab's own.
+    pub places: Vec<Place>,
     /// Fractions of one core, repeated round the nodes; empty: an equal share of the
     /// machine's cores, at most one core each.
     pub speeds: Vec<f64>,
@@ -63,6 +67,7 @@ impl Default for Spec {
         Spec {
             name: "lab".into(),
             nodes: 4,
+            places: Vec::new(),
             speeds: Vec::new(),
             mem: None,
             mems: Vec::new(),
@@ -92,6 +97,11 @@ pub struct NodePlan {
     /// Address on the second link.
     #[serde(default)]
     pub second_addr: Option<String>,
+    /// Lengths of the networks of both addresses.
+    #[serde(default = "usual_prefix")]
+    pub prefix: u8,
+    #[serde(default = "usual_prefix")]
+    pub second_prefix: u8,
     /// Of each core, as a fraction of a processor.
     pub speed: f64,
     #[serde(default = "one")]
@@ -105,6 +115,11 @@ pub struct NodePlan {
     /// Storage channel that it shares with others, from 1.
     #[serde(default)]
     pub disk_channel: Option<usize>,
+}
+
+/// A lab's own networks.
+fn usual_prefix() -> u8 {
+    24
 }
 
 fn one() -> usize {
@@ -179,10 +194,21 @@ impl Spec {
                 let cores = self.cores(i);
                 let from = first;
                 first += cores;
-                NodePlan {
+                let place = self.places.get(i).cloned().unwrap_or_else(|| Place {
                     name: format!("n{}", i + 1),
                     addr: format!("10.77.{net}.{}", i + 1),
-                    second_addr: self.second_link.then(|| format!("10.78.{net}.{}", i + 1)),
+                    prefix: usual_prefix(),
+                    second: self
+                        .second_link
+                        .then(|| (format!("10.78.{net}.{}", i + 1), usual_prefix())),
+                });
+                let (second_addr, second_prefix) = place.second.unzip();
+                NodePlan {
+                    name: place.name,
+                    addr: place.addr,
+                    prefix: place.prefix,
+                    second_addr,
+                    second_prefix: second_prefix.unwrap_or_else(usual_prefix),
                     speed: self.speed(i).unwrap_or(share),
                     cores,
                     cpus: (from..from + cores.min(cpus.len()))

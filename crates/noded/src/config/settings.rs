@@ -52,6 +52,8 @@ pub struct Config {
     pub wire: Option<Wire>,
     /// Processes of uid 0 may leave, guests of uid 0 may come. For labs.
     pub allow_root: bool,
+    /// A holder of the farm's key may replace this node's program (`armento farm upgrade`).
+    pub allow_upgrade: bool,
     /// Nodes this home sends to, and whose programs; all if not given. See `rules.rs`.
     pub send_to: Option<Rules>,
     /// Homes whose processes may come, and whose; all if not given.
@@ -115,6 +117,7 @@ impl Default for Config {
             socket: None,
             wire: None,
             allow_root: false,
+            allow_upgrade: false,
             send_to: None,
             accept_from: None,
             block: false,

@@ -5,11 +5,11 @@ use crate::error::{Result, refusal, stays};
 use crate::line_sender::LineSender;
 use crate::membership::expel_order;
 use crate::state::may;
-use armento_client::api::{Answer, Body, HostHello, KeeperHello, Order};
+use armento_client::api::{Answer, Body, Build, HostHello, KeeperHello, Order, VERSION_MAX};
 use armento_client::version;
 use armento_history::Began;
 use armento_link::{Badge, Role};
-use armento_model::Stay;
+use armento_model::{Stay, clean};
 
 pub fn host(client: &Client, hello: &HostHello) -> Result<Answer> {
     let node = &client.node;
@@ -17,9 +17,13 @@ pub fn host(client: &Client, hello: &HostHello) -> Result<Answer> {
     let mut core = node.lock();
     let leaving = core.leaving.then(|| out.clone());
     to_come(&out);
+    let hello = HostHello {
+        build: shown(&hello.build),
+        ..hello.clone()
+    };
     let known = core
         .hosts
-        .said_hello(hello, client.pid, client.session, out);
+        .said_hello(&hello, client.pid, client.session, out);
     if let Some(out) = leaving.filter(|_| known) {
         out.send(0, Body::Order(expel_order()));
     }
@@ -67,6 +71,7 @@ pub fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
     let hello = KeeperHello {
         // Its work counts as the farm's: that of no other process.
         keeper: client.pid.unwrap_or(hello.keeper),
+        build: shown(&hello.build),
         ..hello.clone()
     };
     client.node.history.began(&Began {
@@ -79,6 +84,15 @@ pub fn keep(client: &Client, hello: &KeeperHello) -> Result<Answer> {
     // There is a process to decide about.
     client.node.freed.notify_one();
     Ok(Answer::Done)
+}
+
+/// What it says of itself, as people are shown it.
+fn shown(build: &Build) -> Build {
+    let version = clean(&build.version);
+    Build {
+        version: version.chars().take(VERSION_MAX).collect(),
+        ..*build
+    }
 }
 
 /// What a keeper or host of today must pass over.

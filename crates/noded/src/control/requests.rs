@@ -10,7 +10,9 @@ use crate::dfsa;
 use crate::error::{FarmError, Result, refusal};
 use crate::keepers::Which;
 use crate::lease_holder;
-use crate::membership::{leave_farm, remove_node, rotate_secret};
+use crate::membership::{
+    drain_node, leave_farm, remove_node, restart_this, rotate_secret, upgrade_node, versions_at,
+};
 use crate::mfs;
 use crate::policy::{change_trust, reload, switch};
 use crate::remote;
@@ -95,6 +97,10 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         Ask::Ps { all: true }
         | Ask::Migrate { .. }
         | Ask::Leave
+        | Ask::Drain { .. }
+        | Ask::Versions { .. }
+        | Ask::Restart
+        | Ask::Upgrade { .. }
         | Ask::Remove { .. }
         | Ask::Rotate => {
             return None;
@@ -182,6 +188,10 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             told.map(Answer::Dfsa).map_err(failed)
         }
         Ask::History { query } => history(asker, query).await,
+        Ask::Drain { node, change } => drain_node(asker, node, change).await,
+        Ask::Versions { node } => versions_at(asker, node).await,
+        Ask::Restart => restart_this(asker),
+        Ask::Upgrade { node, step } => upgrade_node(asker, node, step).await,
         Ask::Remove { node, now } => remove_node(asker, node, now).await,
         Ask::Rotate => rotate_secret(asker).await,
         Ask::Rows => rows(asker).await,

@@ -2,6 +2,7 @@
 //!
 //! It starts everything else and does none of its work. Start at `service.rs`, then `start.rs`.
 
+mod goes_on;
 mod service;
 mod start;
 mod wait;

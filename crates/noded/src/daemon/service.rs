@@ -2,12 +2,14 @@
 //!
 //! From: `cli/src/node.rs`. Next: `noded/src/daemon/start.rs`.
 
+use super::goes_on::goes_on;
 use super::start::{Options, start};
 use super::wait::wait_and_run;
 use crate::config::Config;
 use crate::error::FarmError;
 use crate::sys;
 use crate::systemd::start_scope;
+use crate::upgrade::reap_inherited;
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,9 +21,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// Runs the daemon until it is told to end (SIGTERM, SIGINT, leaving).
 pub fn run(options: Options) -> Result<(), FarmError> {
     begin();
-    let running = start(options, true)?;
-    running.wait();
-    Ok(())
+    goes_on(start(options, true)?.wait())
 }
 
 /// As a service (`wait.rs`). `guests`: the unit in whose control group guests live.
@@ -43,14 +43,14 @@ pub fn run_service(file: Option<&Path>, wait: bool, guests: Option<&str>) -> Res
         config: Config::load(file)?,
         host_program: None,
     };
-    start(options, true)?.wait();
-    Ok(())
+    goes_on(start(options, true)?.wait())
 }
 
 fn begin() {
     // A thread for each host's start, end and group: each would leave an arena of malloc's behind.
     armento_tracee::sys::frugal_malloc();
     log();
+    reap_inherited();
     sys::be_prompt();
     sys::stay_in_memory();
 }

@@ -25,6 +25,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::net::{UdpSocket, UnixListener};
@@ -53,16 +54,17 @@ struct Parts {
 }
 
 impl Running {
-    /// Ends it, as a signal would. The farm will see this node go down.
-    pub fn stop(self) {
+    /// Ends it, as a signal would. The farm will see this node go down. Returns what [`Running::wait`] does.
+    pub fn stop(self) -> bool {
         self.node.stop.send_replace(true);
-        self.wait();
+        self.wait()
     }
 
-    /// Waits until it has ended by itself, as it does after leaving.
-    pub fn wait(self) {
+    /// Waits until it has ended by itself, as it does after leaving. True: this process is to become the program at its path.
+    pub fn wait(self) -> bool {
         // A panic was printed where it happened.
         let _ = self.thread.join();
+        self.node.restarts.load(Ordering::Relaxed)
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -89,6 +91,8 @@ pub fn start(options: Options, signals: bool) -> Result<Running, FarmError> {
         .map_err(FarmError::state("cannot start the daemon"))?;
     let parts = runtime.block_on(async { open(options) })?;
     let node = parts.node.clone();
+    // Without signals it is a part of another process.
+    node.own_process.store(signals, Ordering::Relaxed);
     let listens = listens(&node);
     tracing::info!("{listens}");
     if signals {

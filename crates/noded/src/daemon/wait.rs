@@ -2,6 +2,7 @@
 //!
 //! From: `armento node --wait` (`packaging/armento.service`). Next: `noded/src/daemon/start.rs`.
 
+use super::goes_on::goes_on;
 use super::start::{Options, Running, start};
 use crate::config::Config;
 use crate::error::FarmError;
@@ -50,7 +51,9 @@ pub fn wait_and_run(file: Option<&Path>) -> Result<(), FarmError> {
                 Ok(running) => {
                     waits = Waits::default();
                     let signalled = runtime.block_on(signals.end_or(&running));
-                    running.stop();
+                    if running.stop() {
+                        return goes_on(true);
+                    }
                     if signalled || runtime.block_on(signals.end_within(Duration::ZERO)) {
                         return Ok(());
                     }

@@ -117,6 +117,7 @@ impl Period {
             entry.load = core.ledger.load();
             entry.guests = u32::try_from(core.hosts.guests().count()).unwrap_or(u32::MAX);
             entry.shut = core.switches.keeps_out().is_some();
+            entry.drained = core.switches.drains();
             entry.cpu = self.sampler.cpu().clone();
             entry.version = shown_version();
             entry.wire = match self.node.wire {

@@ -2,7 +2,7 @@
 
 use super::record::Record;
 use crate::line_sender::LineSender;
-use armento_client::api::GuestInfo;
+use armento_client::api::{Build, GuestInfo};
 use std::time::Instant;
 
 /// How far a host is.
@@ -25,6 +25,10 @@ pub struct Entry {
     pub guests: Vec<GuestInfo>,
     /// An earlier daemon started it.
     pub recovered: bool,
+    /// As it said.
+    pub build: Build,
+    /// … which may have ordered it to send its guests away, and has not told it since that they may come.
+    pub may_be_shut: bool,
     /// It was ordered to send its guests away: when first, and when last.
     pub expelled: Option<(Instant, Instant)>,
 }

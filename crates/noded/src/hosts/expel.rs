@@ -56,7 +56,9 @@ impl HostTable {
         let mut opened = Vec::new();
         let theirs = |e: &&mut Entry| e.record().is_some_and(|r| r.home == *home && r.uid == uid);
         for e in self.0.values_mut().filter(theirs) {
-            let expelled = e.expelled.take().is_some();
+            let hears = e.session.is_some();
+            let expelled = e.expelled.take().is_some() || (hears && e.may_be_shut);
+            e.may_be_shut &= !hears;
             if let Some((_, out)) = e.session.as_ref().filter(|_| expelled) {
                 let open = Order::Expel {
                     why: String::new(),

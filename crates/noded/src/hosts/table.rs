@@ -6,7 +6,7 @@ use super::record::{Key, Record, records, stem};
 use crate::line_sender::LineSender;
 use crate::state_dir::StateDir;
 use crate::sys;
-use armento_client::api::{GuestInfo, HostHello};
+use armento_client::api::{Build, GuestInfo, HostHello};
 use armento_model::{NodeName, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -69,6 +69,8 @@ impl HostTable {
             reported_at: None,
             guests: Vec::new(),
             recovered,
+            may_be_shut: recovered,
+            build: Build::default(),
             expelled: None,
             stage: Stage::Up(record.clone()),
         };
@@ -89,6 +91,8 @@ impl HostTable {
             reported_at: None,
             guests: Vec::new(),
             recovered: false,
+            may_be_shut: false,
+            build: Build::default(),
             expelled: None,
         };
         self.0.insert((home.clone(), tree), entry);
@@ -119,6 +123,7 @@ impl HostTable {
         match entry {
             Some(e) if e.pid().is_some() && e.pid() == peer => {
                 e.session = Some((session, out));
+                e.build = hello.build.clone();
                 true
             }
             _ => false,
@@ -184,6 +189,12 @@ impl HostTable {
 
     pub fn guests(&self) -> impl Iterator<Item = &GuestInfo> {
         self.0.values().flat_map(|e| &e.guests)
+    }
+
+    /// Each host that runs: its pid, what it was built from, and its guests.
+    pub fn builds(&self) -> impl Iterator<Item = (i32, &Build, u64)> {
+        let up = self.0.values();
+        up.filter_map(|e| Some((e.pid()?, &e.build, e.guests.len() as u64)))
     }
 
     /// Hosts that have not reported since `then` which guests they have. One without a session for longer than `patience`

@@ -6,6 +6,8 @@
 mod admission;
 mod enrol;
 mod leave;
+mod order_drain;
+mod order_upgrade;
 mod place;
 mod remove;
 mod revoke;
@@ -17,6 +19,8 @@ pub use enrol::{
     new_token, plan_init, plan_join, plan_token, withdraw,
 };
 pub use leave::{expel_order, leave_farm, leave_without_daemon, plan_leave, takes_the_key};
+pub use order_drain::drain_node;
+pub use order_upgrade::{restart_this, upgrade_node, versions_at};
 pub use place::listen_refused;
 pub use remove::{remaining, remove_node, rotate_secret};
 pub use revoke::{apply_statement, ask_for_statement};

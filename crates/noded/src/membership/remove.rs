@@ -112,7 +112,7 @@ pub async fn rotate_secret(asker: &Asker) -> Result<Answer> {
     Ok(Answer::Rotated { untold })
 }
 
-fn farm_keys(node: &Node) -> Result<FarmKeys> {
+pub(super) fn farm_keys(node: &Node) -> Result<FarmKeys> {
     node.state.farm_keys().map_err(|_| {
         let what = format!(
             "{} does not hold the farm's key; nothing was changed",
@@ -152,7 +152,7 @@ fn unsigned(e: LinkError) -> Refusal {
     )
 }
 
-fn sign(ca: &FarmKeys, word: &Statement) -> Result<Signed> {
+pub(super) fn sign(ca: &FarmKeys, word: &Statement) -> Result<Signed> {
     let text = serde_json::to_string(word).map_err(|e| {
         refusal(
             "failed",

@@ -6,9 +6,10 @@ use crate::error::refusal;
 use crate::hex::hex;
 use crate::hosts::kill;
 use crate::peer::{self, PeerAnswer, PeerAsk};
-use crate::policy::drain;
+use crate::policy::{drain, drain_this};
 use crate::revocation::{Removed, Revocation, Signed, Statement};
 use crate::state::Node;
+use crate::upgrade::announced;
 use armento_client::api::{Body, Order, Refusal};
 use armento_link::serial_of;
 use armento_model::NodeName;
@@ -48,6 +49,25 @@ pub fn apply_statement(node: &Arc<Node>, signed: &Signed) -> Result<bool, Refusa
                 ));
             }
             drain(node, &name);
+            Ok(true)
+        }
+        Statement::Maintain { node: name, .. } | Statement::Upgrade { node: name, .. }
+            if name != node.farm.node =>
+        {
+            let what = format!("this was said of {name}; nothing was changed");
+            Err(refusal("another-node", what, "ask that node"))
+        }
+        Statement::Upgrade {
+            at_ms,
+            sha256,
+            size,
+            ..
+        } => {
+            announced(node, at_ms, sha256, size)?;
+            Ok(true)
+        }
+        Statement::Maintain { at_ms, change, .. } => {
+            drain_this(node, &change, Some(at_ms))?;
             Ok(true)
         }
         Statement::Revoke(revocation) => apply_revocation(node, signed, revocation),

@@ -5,7 +5,7 @@ use crate::config::Wire;
 use crate::revocation::Signed;
 use crate::state_dir::Member;
 use armento_client::LineError;
-use armento_client::api::{Action, Answer, ProcInfo, Refusal, WebSession};
+use armento_client::api::{Action, Answer, DrainInfo, ProcInfo, Refusal, VersionsInfo, WebSession};
 use armento_link::LinkError;
 use armento_model::{HomePid, NodeName, TreeId};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,18 @@ pub enum PeerAsk {
         uid: u32,
         name: String,
         action: Action,
+    },
+    /// How far that node is with being drained.
+    Drain,
+    /// What runs there, by version.
+    Versions,
+    /// The next part of a program that a statement of the farm has announced, and its end.
+    ProgramPart {
+        offset: u64,
+        data: String,
+    },
+    ProgramEnd {
+        sha256: String,
     },
     // --- from a machine that is in no farm (`remote/`) ---
     /// Uses a token of `armento context invite`.
@@ -135,6 +147,12 @@ pub enum PeerAnswer {
         session: WebSession,
         node: NodeName,
         farm: String,
+    },
+    Drain {
+        info: DrainInfo,
+    },
+    Versions {
+        info: VersionsInfo,
     },
     /// Number of processes that have not moved yet.
     Left {

@@ -4,7 +4,7 @@
 
 use crate::keepers::{Decided, needs, program_name};
 use crate::state::{Core, Node};
-use armento_balance::{Fresh, Grounds, Kind, Move, Policy, decide, place};
+use armento_balance::{Fresh, Grounds, Kind, Move, Policy, decide, drain, place};
 use armento_client::api::{Dest, Order, Outcome};
 use armento_gossip::Tick;
 use armento_model::{NodeName, Pid};
@@ -20,9 +20,22 @@ pub fn order_moves(node: &Node) {
     }
     let view = node.near(&mut core);
     core.ledger.progress(&view, &node.policy, now);
-    let keeps = core.switches.keeps_home().is_some();
-    let mut moves = decide(&view, &node.policy, now);
-    moves.retain(|m| !keeps || m.to == core.me);
+    let (keeps, leaves) = (
+        core.switches.keeps_home().is_some(),
+        core.switches.sends_own(),
+    );
+    // A drained home is emptied first; what is elsewhere then stays elsewhere.
+    let mut moves = match leaves {
+        true => drain(&view, &node.policy, now).moves,
+        false => Vec::new(),
+    };
+    if moves.is_empty() {
+        moves = decide(&view, &node.policy, now);
+    }
+    moves.retain(|m| match m.to == core.me {
+        true => !leaves,
+        false => !keeps,
+    });
     for chosen in moves {
         if node.config.dry_run {
             let me = core.me.clone();
@@ -128,7 +141,7 @@ pub fn choose(node: &Node, session: u64, asked: &Asked) -> Chosen {
 fn choose_in(node: &Node, core: &mut Core, session: u64, asked: &Asked) -> Option<Chosen> {
     let (now, pid) = (node.now(), asked.pid);
     let hello = core.keepers.of_session(session)?.hello.clone();
-    let stops = core.switches.stopped() || core.leaving;
+    let stops = core.switches.holds_home().is_some() || core.leaving;
     let stays = hello.stay || stops || (hello.uid == 0 && !node.trust().allow_root);
     if stays {
         return None;
@@ -146,6 +159,7 @@ fn choose_in(node: &Node, core: &mut Core, session: u64, asked: &Asked) -> Optio
         files: core.ledger.habit(program_name(&hello.command), now),
         begin: core.keepers.begins(session) + asked.waiting,
         expected_ms: core.ledger.expected_ms(hello.uid, asked.program),
+        leaves: core.switches.sends_own(),
         ..Fresh::default()
     };
     if asked.parent != 0 && core.keepers.is_free_for(&hello, asked.parent) {

@@ -3,7 +3,7 @@
 
 use crate::hosts::{Record, Whom, kill, weigh};
 use crate::keepers::Decided;
-use crate::state::{Core, Node, shut_message};
+use crate::state::{Core, Node};
 use armento_client::api::{Dest, Order};
 use armento_model::{NodeName, Pid, Stay};
 use std::time::{Duration, Instant};
@@ -92,7 +92,7 @@ fn unwelcome(
     };
     Some((
         Stay::SwitchedOff,
-        shut_message(me, what),
+        core.switches.shut_message(me, what),
         whom,
         Duration::MAX,
     ))

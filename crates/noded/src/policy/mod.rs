@@ -3,11 +3,13 @@
 //! It decides with `balance`, and orders keepers and hosts; it moves nothing. Start at `act.rs`.
 
 mod act;
+mod drained;
 mod enforce;
 mod switches;
 mod trust;
 
 pub use act::{Asked, Chosen, choose, order_moves, order_moves_when_freed};
+pub use drained::{check_drain, drain_info, drain_this, out_of_date};
 pub use enforce::{drain, enforce_settings};
 pub use switches::switch;
 pub use trust::{change_trust, reload};

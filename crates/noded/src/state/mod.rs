@@ -15,6 +15,7 @@ mod peers;
 mod revoked;
 mod switches;
 mod trust;
+mod upload;
 mod view;
 mod web;
 
@@ -24,6 +25,7 @@ pub use member::{Life, Standing, State};
 pub use mfs::kill_server;
 pub use node::Node;
 pub use peers::{call, no_such_node};
-pub use switches::shut_message;
+pub use switches::{Drain, command};
 pub use trust::{Changes, Trust};
+pub use upload::Upload;
 pub use web::{SESSION_S, SESSION_S_MAX, Served, Sha256, TOKEN_S, USES_MAX, sha256};

@@ -10,6 +10,7 @@ use super::mfs::Mfs;
 use super::revoked::Revoked;
 use super::switches::Switches;
 use super::trust::{Changes, Trust};
+use super::upload::Upload;
 use super::web::Web;
 use crate::config::{Config, Wire};
 use crate::error::FarmError;
@@ -26,6 +27,7 @@ use armento_model::NodeName;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
@@ -66,6 +68,12 @@ pub struct Node {
     pub web: Web,
     /// What jobs of this home use.
     pub history: Recorder,
+    /// A program that is arriving.
+    pub upload: Mutex<Option<Upload>>,
+    /// The daemon has a process of its own, which may become another program …
+    pub own_process: AtomicBool,
+    /// … and does, when the daemon has ended.
+    pub restarts: AtomicBool,
     /// True: the daemon ends.
     pub stop: watch::Sender<bool>,
 }
@@ -157,6 +165,9 @@ impl Node {
             web,
             history,
             connections: Connections::default(),
+            upload: Mutex::new(None),
+            own_process: AtomicBool::new(false),
+            restarts: AtomicBool::new(false),
             stop: watch::Sender::new(false),
         })
     }

@@ -48,6 +48,7 @@ impl Node {
                 false => 0,
             },
             shut: entry.is_some_and(|e| e.shut),
+            drained: entry.is_some_and(|e| e.drained),
             // Never reported in this daemon's life.
             age_ms: known.as_ref().map_or(now.0, |k| k.age_ms),
             wire: entry.map_or(String::new(), |e| e.wire.name().into()),

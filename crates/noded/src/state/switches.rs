@@ -10,6 +10,7 @@ use crate::state_dir::StateDir;
 use armento_client::api::{Ending, SwitchChange, SwitchInfo};
 use armento_model::{NodeName, Pid};
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ const SHUT: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What commands set; where they set nothing the configuration holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Changes {
     block: Option<bool>,
@@ -31,7 +32,20 @@ struct Changes {
     quiet: Option<bool>,
     mfs: Option<bool>,
     drain: bool,
+    /// `armento node drain`, while `drain` is set.
+    ordered: Option<Drain>,
     stopped: bool,
+    /// When the newest statement of the farm about this node was signed, Unix time in milliseconds: one that is sent
+    /// again has no effect.
+    stated_ms: u64,
+}
+
+/// What `armento node drain` ordered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drain {
+    pub since_ms: u64,
+    pub why: String,
+    pub all_home: bool,
 }
 
 /// What holds.
@@ -79,6 +93,7 @@ impl Switches {
         match self {
             s if s.ending.is_some() => Some(ENDING),
             s if s.changes.stopped => Some("stop"),
+            s if s.changes.ordered.is_some() => Some(NODE_DRAIN),
             s if s.changes.drain => Some("drain"),
             s if s.expels.is_some() => Some("expel"),
             s if s.owner.is_here() => Some(OWNER),
@@ -98,6 +113,7 @@ impl Switches {
         let fresh = |at: &Instant| at.elapsed() < BROUGHT;
         match self {
             s if s.stopped() => Some("stop"),
+            s if s.all_home() => Some(NODE_DRAIN),
             s if s.stay => Some("stay"),
             s if s.quiet => Some("quiet"),
             s if s.brought.as_ref().is_some_and(fresh) => Some("bring"),
@@ -110,9 +126,70 @@ impl Switches {
         self.changes.stopped || self.ending == Some(Ending::Package)
     }
 
+    /// Which command lets no process leave, even when a person asks for it.
+    pub fn holds_home(&self) -> Option<&'static str> {
+        match self {
+            s if s.stopped() => Some("stop"),
+            s if s.all_home() => Some(NODE_DRAIN),
+            _ => None,
+        }
+    }
+
     /// This node sends its load to no other, and its policy moves no process.
     pub fn quiet(&self) -> bool {
         self.quiet || self.stopped()
+    }
+
+    /// Guests are sent away, and none is accepted, until a command ends it.
+    pub fn drains(&self) -> bool {
+        self.changes.drain
+    }
+
+    /// What `armento node drain` ordered, if that holds.
+    pub fn drain_order(&self) -> Option<&Drain> {
+        self.changes.ordered.as_ref()
+    }
+
+    /// Own processes that run here leave for other nodes.
+    pub fn sends_own(&self) -> bool {
+        self.changes.ordered.as_ref().is_some_and(|d| !d.all_home)
+    }
+
+    /// Own processes come home and stay, since the node is drained that way.
+    fn all_home(&self) -> bool {
+        self.changes.ordered.as_ref().is_some_and(|d| d.all_home)
+    }
+
+    /// `armento node drain`; `None`: `undrain`.
+    pub fn order_drain(&mut self, ordered: Option<Drain>) {
+        self.changes.drain = ordered.is_some();
+        self.changes.ordered = ordered;
+    }
+
+    /// How a statement of the farm of that time is to the last one that was carried out: greater is to be carried out, equal
+    /// was sent twice, less is out of date.
+    pub fn compare_statement(&self, stated_ms: u64) -> Ordering {
+        stated_ms.cmp(&self.changes.stated_ms)
+    }
+
+    /// A statement of the farm of that time is carried out.
+    pub fn takes_statement(&mut self, stated_ms: u64) {
+        self.changes.stated_ms = self.changes.stated_ms.max(stated_ms);
+    }
+
+    /// For people: why no guest is taken, where `what` keeps them out.
+    pub fn shut_message(&self, me: &NodeName, what: &str) -> String {
+        match (what, &self.changes.ordered) {
+            (OWNER, _) => {
+                format!("{me} takes no guests while its owner is there (owner_first)")
+            }
+            (ENDING, _) => format!("{me} takes no guests: it is shutting down"),
+            (NODE_DRAIN, Some(d)) if !d.why.is_empty() => {
+                format!("{me} takes no guests (armento node drain: {})", d.why)
+            }
+            (NODE_DRAIN, _) => format!("{me} takes no guests (armento node drain)"),
+            _ => format!("{me} takes no guests (armento farm {what})"),
+        }
     }
 
     /// MFS is mounted here, and files of this node are served.
@@ -124,6 +201,7 @@ impl Switches {
     pub fn brings(&self, pid: Pid) -> Option<&'static str> {
         match self {
             s if s.stopped() => Some("stop"),
+            s if s.all_home() => Some("drain"),
             s if s.brings.contains(&pid) => Some("bring"),
             _ => None,
         }
@@ -139,6 +217,9 @@ impl Switches {
         c.quiet = of(change.quiet, c.quiet, given.quiet);
         c.mfs = of(change.mfs, c.mfs, given.mfs.is_on());
         c.drain = change.drain.unwrap_or(c.drain);
+        if !c.drain {
+            c.ordered = None;
+        }
         c.stopped = change.stop.unwrap_or(c.stopped);
         self.ending = change.ending.or(self.ending);
         self.follow(given);
@@ -183,6 +264,9 @@ impl Switches {
             node: me.clone(),
             stopped: self.stopped(),
             drain: self.changes.drain,
+            drain_why: self
+                .drain_order()
+                .map_or_else(String::new, |d| d.why.clone()),
             block: self.block,
             stay: self.stay,
             quiet: self.quiet,
@@ -216,12 +300,14 @@ const OWNER: &str = "owner";
 /// … nor is this: the daemon ends with its machine or its package.
 const ENDING: &str = "ending";
 
-/// For people: why no guest is taken.
-pub fn shut_message(me: &NodeName, what: &str) -> String {
+/// `armento node drain`, as opposed to `armento farm drain`, after which own processes stay where they are.
+const NODE_DRAIN: &str = "node drain";
+
+/// For people: the command that `what` of [`Switches::keeps_home`] names.
+pub fn command(what: &str) -> String {
     match what {
-        OWNER => format!("{me} takes no guests while its owner is there (owner_first)"),
-        ENDING => format!("{me} takes no guests: it is shutting down"),
-        _ => format!("{me} takes no guests (armento farm {what})"),
+        NODE_DRAIN => "armento node drain".into(),
+        _ => format!("armento farm {what}"),
     }
 }
 
@@ -257,6 +343,47 @@ mod tests {
         assert!(s.quiet() && s.stopped() && s.brings(7) == Some("stop"));
         s.change(&word(|c| c.stop = Some(false)), &given);
         assert_eq!((s.sends_away(), s.keeps_home()), (None, None));
+    }
+
+    #[test]
+    fn a_drained_node_keeps_guests_out_and_sends_its_own_away_or_home() {
+        let given = Config::default();
+        let mut s = Switches::default();
+        let order = |all_home| Drain {
+            since_ms: 7,
+            why: "new disk".into(),
+            all_home,
+        };
+        s.order_drain(Some(order(false)));
+        assert_eq!(
+            (s.keeps_out(), s.sends_away()),
+            (Some(NODE_DRAIN), Some(NODE_DRAIN))
+        );
+        assert!(s.drains() && s.sends_own() && s.keeps_home().is_none());
+        let me = "n1".parse().expect("name");
+        assert!(s.shut_message(&me, NODE_DRAIN).contains("drain: new disk)"));
+        s.order_drain(Some(order(true)));
+        assert!(!s.sends_own() && s.brings(7) == Some("drain"));
+        assert_eq!(
+            (s.keeps_home(), s.holds_home()),
+            (Some(NODE_DRAIN), Some(NODE_DRAIN))
+        );
+        // `armento farm start` ends it as well, and `farm drain` after it has no reason.
+        s.change(&word(|c| c.drain = Some(false)), &given);
+        assert_eq!((s.keeps_out(), s.drain_order()), (None, None));
+        s.change(&word(|c| c.drain = Some(true)), &given);
+        assert!(s.drains() && s.drain_order().is_none() && !s.sends_own());
+        s.order_drain(None);
+        assert!(!s.drains());
+    }
+
+    #[test]
+    fn statements_are_carried_out_once_and_in_their_order() {
+        let mut s = Switches::default();
+        assert_eq!(s.compare_statement(5), Ordering::Greater);
+        s.takes_statement(5);
+        let now = [4, 5, 6].map(|at| s.compare_statement(at));
+        assert_eq!(now, [Ordering::Less, Ordering::Equal, Ordering::Greater]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::target::check_kernel;
 use crate::error::{refusal, stays};
 use crate::hosts::{Record, Stage, clean_up};
 use crate::peer::{AdmitAsk, PeerAnswer};
-use crate::state::{Core, Node, shut_message};
+use crate::state::{Core, Node};
 use armento_balance::{Need, admit as weigh};
 use armento_client::api::Refusal;
 use armento_model::{ENGINE_VERSION, NodeName, Stay};
@@ -110,7 +110,7 @@ fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Re
         return Err(stays(
             "the process",
             Stay::SwitchedOff,
-            &shut_message(me, what),
+            &core.switches.shut_message(me, what),
         ));
     }
     let trust = node.trust();

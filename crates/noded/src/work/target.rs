@@ -1,7 +1,7 @@
 //! Whether a node can be the target of a move, as far as this home knows.
 
 use crate::error::{Result, refusal, stays};
-use crate::state::{Node, no_such_node};
+use crate::state::{Node, command, no_such_node};
 use armento_balance::barred;
 use armento_client::api::CpuSet;
 use armento_model::{KERNEL_MIN, NodeName, Stay, kernel_version};
@@ -26,8 +26,8 @@ pub fn check_target(
         return Err(no_such_node(node, to));
     }
     let (trust, me) = (node.trust(), &node.farm.node);
-    if core.switches.stopped() {
-        let why = format!("{me} keeps its own (armento farm stop)");
+    if let Some(what) = core.switches.holds_home() {
+        let why = format!("{me} keeps its own ({})", command(what));
         return Err(stays(subject, Stay::SwitchedOff, &why));
     }
     if uid == 0 && !trust.allow_root {

@@ -4,7 +4,7 @@ use super::clocks::all_clocks_apart;
 use super::migrate::{no_such, owner_of};
 use super::target::lacking;
 use crate::error::Result;
-use crate::state::{Core, Node, may};
+use crate::state::{Core, Node, command, may};
 
 use armento_balance::{away, barred, why};
 use armento_client::api::{Answer, AwayPrice, ProcInfo};
@@ -82,7 +82,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         _ if !all_lack.is_empty() => (all_lack.join("; "), None),
         (None, Some(p)) => (p.detail.clone(), p.partner),
         (None, None) => {
-            let kept = kept.map(|what| format!("{me} keeps its own (armento farm {what})"));
+            let kept = kept.map(|what| format!("{me} keeps its own ({})", command(what)));
             (kept.or(shut).or(apart).unwrap_or_default(), None)
         }
     };

@@ -228,6 +228,7 @@ fn host_of(node: &mut Node, tree: TreeId) -> Session {
         home: name("n1"),
         host: pid(),
         uid: uid(),
+        build: Default::default(),
     };
     s.ask(Ask::Host(hello), LONG).expect("host");
     let guest = GuestInfo {

@@ -2,7 +2,7 @@
 
 use crate::common::{Dir, LONG, Node, farm, until};
 use armento_client::api::{
-    Answer, Ask, Dest, HostStart, KeeperHello, Order, Pass, ProcInfo, Report,
+    Answer, Ask, Build, Dest, HostStart, KeeperHello, Order, Pass, ProcInfo, Report,
 };
 use armento_client::{AskError, Session};
 use armento_link::{Badge, Identity, Role};
@@ -39,6 +39,7 @@ pub fn hello() -> KeeperHello {
         common: None,
         begins_here: false,
         hint: None,
+        build: Build::own(),
     }
 }
 
@@ -421,6 +422,7 @@ fn bad_input_ends_only_its_own_session() {
         home: name("n1"),
         host: pid(),
         uid: uid(),
+        build: Default::default(),
     });
     assert_eq!(nodes[0].ask(host).expect_err("unknown").code, "not-trusted");
     let long = vec![b'x'; armento_client::api::LINE_MAX + 2];

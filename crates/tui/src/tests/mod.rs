@@ -43,6 +43,7 @@ pub fn node(n: &str, load: f64) -> NodeInfo {
         guests: 2,
         frozen: 0,
         shut: false,
+        drained: false,
         age_ms: 420,
         wire: "tls".into(),
         version: "0.1.0".into(),
