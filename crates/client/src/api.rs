@@ -25,11 +25,11 @@ pub use crate::mfs::{
     socket_of_mount,
 };
 pub use crate::orders::{Order, Ran, Report};
+pub use crate::processes::{Dest, GuestInfo, ProcInfo, SafeInfo};
 pub use crate::upgrade::{
     Build, PART_MAX, PROGRAM_MAX, ProgramVersions, RunningBuild, UpgradeStep, VERSION_MAX,
     VersionsInfo,
 };
-pub use crate::processes::{Dest, GuestInfo, ProcInfo, SafeInfo};
 pub use crate::web::{
     Action, ProcRow, ROW_COMMAND_MAX, ROWS_MAX, WEB_PORT, WebKeys, WebSession, WebStart, WebTicket,
     WebUp,
