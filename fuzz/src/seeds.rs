@@ -526,6 +526,7 @@ fn control() -> Vec<Seed> {
         common: Some(Default::default()),
         begins_here: true,
         hint: Some(Hint::Cpu),
+        build: Default::default(),
     };
     let refusal = armento_client::api::Refusal {
         code: "no-such-node".into(),

@@ -187,7 +187,7 @@ impl Sink for Keeps {
 
 fn keep(store: &mut PageStore, parts: &[Part], mut rest: &[u8]) -> Result<()> {
     const BAD: WireError = WireError::Garbled("page of a checkpoint");
-    let whole = |p: &Part| p.at % PAGE == 0 && p.len % PAGE_LEN == 0;
+    let whole = |p: &Part| p.at.is_multiple_of(PAGE) && p.len.is_multiple_of(PAGE_LEN);
     if !parts.iter().all(whole) {
         return Err(BAD.into());
     }
