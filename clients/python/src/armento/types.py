@@ -47,6 +47,7 @@ class AnswerWhy:
     detail: str = ""
     partner: Optional[int] = None
     place: Optional[NodeName] = None
+    safe: Optional[SafeInfo] = None
     stay: Optional[Stay] = None
 
 
@@ -594,6 +595,7 @@ class ProcInfo:
     partner: Optional[int] = None
     portable: bool = False
     rates: Optional[FileRates] = None
+    safe: Optional[SafeInfo] = None
     stay: Optional[Stay] = None
 
 
@@ -615,6 +617,19 @@ class RunningBuild:
     count: int
     processes: int
     same_file: bool
+
+
+@dataclass
+class SafeInfo:
+    """What a home keeps of a process so that it can go on when its node is lost."""
+
+    bytes: int
+    calls: int
+    kept_kib: int
+    pause_us: int
+    replays: bool
+    age_ms: Optional[int] = None
+    unsafe_now: Optional[str] = None
 
 
 @dataclass

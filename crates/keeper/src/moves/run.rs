@@ -8,7 +8,7 @@ use super::move_process::move_process;
 use super::placement::place_at_exec;
 use super::storm;
 use crate::calls::make_call;
-use crate::safe::recover;
+use crate::safe::build_again;
 use crate::sharing::{partner_of_stay, sharers_of};
 use crate::state::{Keep, MoveQueue, StayReason, Task, Why};
 use crate::traced::{hold_for_user, mark_placed, release_hold};
@@ -30,7 +30,7 @@ pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
                 let kept = StayReason::new(Stay::UnsupportedCall, "it dumps core");
                 come_home(keep, task.pid, &kept, 1);
             }
-            Why::Lost(from) => recover(keep, task.pid, from, &task.to),
+            Why::Lost(from) => build_again(keep, task.pid, from, &task.to),
             Why::Recovered => drop(move_process(keep, task.pid, &Dest::Home, false)),
             Why::Storm => storm(keep, &task),
             Why::Order(ticket) | Why::User(ticket) => {

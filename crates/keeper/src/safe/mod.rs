@@ -10,4 +10,4 @@ mod checkpoint;
 mod recover;
 
 pub(crate) use checkpoint::{make_checkpoints, watch_checkpoints};
-pub(crate) use recover::{recover, watch_recovered};
+pub(crate) use recover::{build_again, watch_recovered};

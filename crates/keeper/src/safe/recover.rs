@@ -32,7 +32,7 @@ const DELICATE_LOOK: Duration = Duration::from_millis(20);
 const PLACE_MAX: Duration = Duration::from_secs(2);
 
 /// Builds the body of `pid`, which was lost with the host on `from`. `to`: where; `Balance`: where there is room.
-pub fn recover(keep: &Arc<Keep>, pid: Pid, from: &NodeName, to: &Dest) {
+pub fn build_again(keep: &Arc<Keep>, pid: Pid, from: &NodeName, to: &Dest) {
     let begun = Instant::now();
     let Ok(_turn) = keep.move_locks.take(pid) else {
         return end_lost(keep, pid, from, "another move of it does not end");
