@@ -31,8 +31,58 @@ const ENTRY: usize = 64;
 /// Signals that are kept to come again.
 const SIGNALS_MAX: usize = 1024;
 
+/// Calls that change nothing outside the program: they ask, they wait, or they map a file.
+const ONLY_ASK: [i64; 41] = [
+    libc::SYS_stat,
+    libc::SYS_fstat,
+    libc::SYS_lstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_statfs,
+    libc::SYS_fstatfs,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_getcwd,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getresuid,
+    libc::SYS_getresgid,
+    libc::SYS_getgroups,
+    libc::SYS_getppid,
+    libc::SYS_getpgid,
+    libc::SYS_getpgrp,
+    libc::SYS_getsid,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+    libc::SYS_getrlimit,
+    libc::SYS_getrusage,
+    libc::SYS_times,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_restart_syscall,
+    libc::SYS_mmap,
+];
+
+/// Whether a call changes nothing outside the program.
+pub fn only_asks(nr: u16) -> bool {
+    ONLY_ASK.contains(&i64::from(nr))
+}
+
 /// A call as its thread makes it: what it is, and every byte that it passes. 128 bits of XXH3, which does not stand against
-/// an adversary: the body that could seek a collision would cheat itself only.
+/// an adversary; a collision would harm the program that seeks it and no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallId(u128);
 
@@ -131,6 +181,8 @@ struct State {
     gap: Option<String>,
     /// Calls that the checkpoint covers: each thread of these stood before its call.
     covered: HashMap<Tid, CallId>,
+    /// Calls that a stop has ended before they were made: their threads stand before them.
+    unmade: HashMap<Tid, CallId>,
     /// Signals that came since; see [`Record::note_signal`].
     signals: Vec<(Option<Tid>, SigInfo)>,
 }
@@ -158,8 +210,10 @@ impl Record {
     }
 
     /// A checkpoint is complete: everything before it is forgotten. `covered`: calls before which their threads stood.
-    pub fn begin(&self, covered: HashMap<Tid, CallId>) {
-        *lock(&self.st) = State {
+    pub fn begin(&self, mut covered: HashMap<Tid, CallId>) {
+        let mut st = lock(&self.st);
+        covered.extend(st.unmade.drain());
+        *st = State {
             since: Some(Instant::now()),
             covered,
             ..State::default()
@@ -169,7 +223,9 @@ impl Record {
     /// Whether the checkpoint covers this call, which is made now.
     pub fn covers(&self, tid: Tid, call: CallId) -> bool {
         let mut st = lock(&self.st);
-        let covered = st.covered.get(&tid) == Some(&call);
+        // It stood before this call: none came since.
+        let first = st.threads.get(&tid).is_none_or(|t| t.entries.is_empty());
+        let covered = first && st.covered.get(&tid) == Some(&call);
         if covered {
             st.covered.remove(&tid);
         }
@@ -189,19 +245,10 @@ impl Record {
         }
     }
 
-    /// Signals that are to come again.
-    pub fn signals(&self) -> Vec<(Option<Tid>, SigInfo)> {
-        lock(&self.st).signals.clone()
-    }
-
-    /// There is no checkpoint any more that it could begin with.
-    pub fn end(&self) {
-        *lock(&self.st) = State::default();
-    }
-
     /// A call of a thread was made.
     pub fn note(&self, tid: Tid, call: CallId, nr: u16, answer: Answer) {
         let mut st = lock(&self.st);
+        st.unmade.remove(&tid);
         if st.since.is_none() || st.gap.is_some() {
             return;
         }
@@ -213,8 +260,15 @@ impl Record {
             return;
         }
         let thread = st.threads.entry(tid).or_default();
+        // A result may come late, when others are compared already.
+        let at_end = thread.next == thread.entries.len();
         thread.entries.push(Entry { call, nr, answer });
-        thread.next = thread.entries.len();
+        thread.next += usize::from(at_end);
+    }
+
+    /// A stop has ended a call before it was made: its thread makes it again.
+    pub fn note_unmade(&self, tid: Tid, call: CallId) {
+        lock(&self.st).unmade.insert(tid, call);
     }
 
     /// Something happened to the body that no call marks.
@@ -248,10 +302,11 @@ impl Record {
         }
     }
 
-    /// The body is built again: its calls are compared from the first on.
-    pub fn rewind(&self) {
+    /// The body is built again: its calls are compared from the first on. Returns the signals that are to come again.
+    pub fn rewind(&self) -> Vec<(Option<Tid>, SigInfo)> {
         let mut st = lock(&self.st);
         st.threads.values_mut().for_each(|t| t.next = 0);
+        std::mem::take(&mut st.signals)
     }
 
     /// A call comes.
@@ -265,10 +320,10 @@ impl Record {
         };
         if entry.call != call {
             let nr = entry.nr;
-            if self.exact {
-                // What the body had asked was seen by none but itself.
-                thread.entries.clear();
-                thread.next = 0;
+            let left = &thread.entries[thread.next..];
+            if self.exact && left.iter().all(|e| only_asks(e.nr)) {
+                // Nothing outside the program depends on what it had asked.
+                thread.entries.truncate(thread.next);
                 return Next::Live;
             }
             return Next::Other(nr);
@@ -292,10 +347,11 @@ impl Record {
 }
 
 impl State {
-    /// What it holds is of no use any more.
+    /// No body can be built from it any more.
     fn leave_gap(&mut self, what: String) {
         self.gap = Some(what);
-        self.threads.clear();
+        // Calls that a thread has still to make again keep their answers.
+        self.threads.retain(|_, t| t.next < t.entries.len());
     }
 }
 
@@ -403,10 +459,17 @@ mod tests {
         let mut info: SigInfo = [0; 128];
         info[0] = 10;
         r.note_signal(None, &info);
-        assert_eq!((r.intact(), r.signals().len()), (Ok(()), 1));
-        r.rewind();
+        assert_eq!(r.intact(), Ok(()));
+        assert_eq!(r.rewind().len(), 1);
         assert_eq!(r.next(1, id(5)), Next::Live);
         assert_eq!(r.next(1, id(4)), Next::Live);
+        // A call that others have seen is not made a second time.
+        r.note(1, id(1), 1, answer(0, b""));
+        r.rewind();
+        assert_eq!(r.next(1, id(4)), Next::Other(1));
+        r.note_unmade(2, id(7));
+        r.begin([(1, id(1))].into());
+        assert!(r.covers(2, id(7)));
         assert!(!r.covers(1, id(2)) && !r.covers(2, id(1)));
         assert!(r.covers(1, id(1)) && !r.covers(1, id(1)));
     }
@@ -438,6 +501,11 @@ mod tests {
         assert_eq!(r.size().calls, 0);
         r.begin(HashMap::new());
         assert_eq!(r.intact(), Ok(()));
+        // A gap in the midst of a replay leaves other threads the answers of their calls.
+        r.note(2, id(5), 5, answer(20, b""));
+        r.rewind();
+        r.leave_gap(|| "the end of a thread".into());
+        assert_eq!(r.next(2, id(5)), recorded(20));
         r.end();
         assert!(r.intact().is_err());
     }

@@ -395,7 +395,10 @@ fn remove(args: &Remove) -> Result<i32> {
         return Err(failure.into());
     }
     let generation = store.find(&args.wanted).map_err(Failure::from)?;
-    let users = users(&super::status::known(&args.common.place)?, &generation);
+    let users = users(
+        &super::status::known_by_all(&args.common.place)?,
+        &generation,
+    );
     if args.common.dry.dry_run {
         let would = match (store.is_current(&generation), users.is_empty()) {
             (true, _) => format!("be refused: nodes boot {generation}"),

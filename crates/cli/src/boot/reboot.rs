@@ -7,7 +7,7 @@ use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::inventory::{Farm, Root};
 use armento_lab::Waiting;
-use armento_provision::stage::Step;
+use armento_provision::stage::{Progress, Step};
 use serde_json::json;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -74,15 +74,27 @@ pub fn run(args: &Args) -> Result<i32> {
         let Some(address) = farm.node(name).and_then(|n| n.address(&net)) else {
             continue;
         };
-        let before = boots(&args.place, name)?;
+        let before = progress(&args.place, name)?;
+        let joined = before.as_ref().is_some_and(|p| p.step() == Step::Joined);
+        let since = before.map_or(0, |p| p.at_ms());
         let waiting = Waiting::new(format!("{name}: its work moves away"));
         let address = address.to_string();
+        let stopped = shell(&args.shell, &address, "armento farm stop");
         // A node that is in no farm has nothing to send away.
-        let _ = shell(&args.shell, &address, "armento farm stop");
+        if let Err(e) = stopped
+            && joined
+        {
+            drop(waiting);
+            let failure = Failure {
+                message: format!("{name}: {e}; it was not started again; {}", left(&done)),
+                hint: "`armento farm status` on it shows what is left; `armento farm start` undoes the stop".into(),
+            };
+            return Err(failure.into());
+        }
         waiting.say(format!("{name} starts again"));
         let told = shell(&args.shell, &address, "systemctl reboot");
         let rebooted = told.and_then(|()| match args.rolling {
-            true => wait(&args.place, name, before).map_err(|e| e.to_string()),
+            true => wait(&args.place, name, since).map_err(|e| e.to_string()),
             false => Ok(()),
         });
         drop(waiting);
@@ -135,14 +147,10 @@ fn chosen(farm: &Farm, names: &[String]) -> Result<Vec<String>> {
     Ok(names.to_vec())
 }
 
-/// How often a node has booted, as boot servers know.
-fn boots(place: &Place, node: &str) -> Result<u32> {
-    let board = known(place)?;
-    let of = board
-        .machines
-        .values()
-        .find(|p| p.node.as_deref() == Some(node));
-    Ok(of.map_or(0, |p| p.boots))
+/// What boot servers know of a node's last start.
+fn progress(place: &Place, node: &str) -> Result<Option<Progress>> {
+    let mut all = known(place)?.machines.into_values();
+    Ok(all.find(|p| p.node.as_deref() == Some(node)))
 }
 
 fn shell(shell: &str, address: &str, command: &str) -> Result<(), String> {
@@ -166,15 +174,12 @@ fn shell(shell: &str, address: &str, command: &str) -> Result<(), String> {
     }
 }
 
-fn wait(place: &Place, node: &str, before: u32) -> Result<()> {
+/// Waits until it has joined after `since`, milliseconds of the boot servers' clocks.
+fn wait(place: &Place, node: &str, since: u64) -> Result<()> {
     let until = Instant::now() + JOINED;
     loop {
-        let board = known(place)?;
-        let of = board
-            .machines
-            .values()
-            .find(|p| p.node.as_deref() == Some(node));
-        if of.is_some_and(|p| p.boots > before && p.step() == Step::Joined) {
+        let now = progress(place, node)?;
+        if now.is_some_and(|p| p.at_ms() > since && p.step() == Step::Joined) {
             return Ok(());
         }
         if Instant::now() > until {

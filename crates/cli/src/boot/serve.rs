@@ -132,20 +132,26 @@ fn hooks(
 
 /// Each generation, and each node's own directories.
 fn exports(boot: &BootDir, list: &[Listed], key: Key) -> Exports {
-    let mut all = vec![Export::per_node("/persistent", boot.persistent())];
+    // The initramfs of a node speaks from a port below 1024: other programs of its users have no part in this.
+    let own = Export::per_node("/persistent", boot.persistent());
+    let mut all = vec![own.privileged_ports()];
     for Listed { generation, .. } in list {
         let path = format!("/image/{}/{}", generation.image, generation.number);
         // Equal on all boot servers that have a copy of it: the time at which it was made is in its manifest.
         let made = generation.manifest().map_or(0, |m| m.made);
         let number = made << 16 | u64::from(generation.number & 0xffff);
-        all.push(Export::image(path, generation.root(), number));
+        all.push(Export::image(path, generation.root(), number).privileged_ports());
     }
     Exports { list: all, key }
 }
 
 fn key(boot: &BootDir) -> Result<Key> {
     let path = boot.nfs_key();
-    let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let bytes = std::fs::read(&path).map_err(|e| Failure {
+        message: format!("{}: {e}", path.display()),
+        hint: "`armento boot init` makes it; a further boot server needs a copy of the first one's"
+            .into(),
+    })?;
     let key: Result<[u8; 32], _> = bytes.try_into();
     match key {
         Ok(key) => Ok(Key(key)),

@@ -67,6 +67,23 @@ pub fn known(place: &Place) -> Result<Board> {
     Ok(ask(&place.settings()?)?.board)
 }
 
+/// The same, for a change that a node which is not seen would not survive.
+pub fn known_by_all(place: &Place) -> Result<Board> {
+    let known = ask(&place.settings()?)?;
+    match known.silent.first_key_value() {
+        None => Ok(known.board),
+        Some((name, why)) => {
+            let failure = Failure {
+                message: format!(
+                    "boot server {name} does not answer ({why}), so it is not known what its nodes use; nothing was removed"
+                ),
+                hint: "start `armento boot serve` there, or take it out of boot_servers".into(),
+            };
+            Err(failure.into())
+        }
+    }
+}
+
 fn ask(settings: &Settings) -> Result<Known> {
     let farm = farm(settings)?;
     let net = farm.boot_net().map(|n| n.name.clone()).unwrap_or_default();

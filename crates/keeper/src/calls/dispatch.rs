@@ -10,7 +10,7 @@ use super::exit::exit;
 use super::replay::{held_until_covered, met_by_replay, replayed};
 use super::{cmdline, fork_and_map, names, proc_access, readahead};
 use crate::deputy::{AGAIN, Admitted, HostLink, Message, Work};
-use crate::hosts::{CallsReader, body_died};
+use crate::hosts::{CallsReader, body_died, end_other_way};
 use crate::sharing::settle_ended;
 use crate::signals::{
     break_calls, can_break_calls, exec_body, is_exec, nudge_call, take_default_action,
@@ -229,7 +229,18 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::Exit { pid, code, away } => {
             let (l, pid) = (link.clone(), pid.at_home());
-            after_settling(keep, pid, move |t| exit(t, &l, pid, code, away));
+            after_settling(keep, pid, move |t| {
+                let early = t
+                    .procs
+                    .get(&pid)
+                    .is_some_and(|p| p.is_at(&l) && p.replays());
+                match early {
+                    true => {
+                        end_other_way(t, pid, "it ended before it had made all its calls again")
+                    }
+                    false => exit(t, &l, pid, code, away),
+                }
+            });
         }
         ToHome::ThreadExit { tid, .. } => {
             if let Some(d) = keep.deputy_of(link, tid.at_home())

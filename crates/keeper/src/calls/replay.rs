@@ -4,9 +4,11 @@
 
 use crate::deputy::Deputy;
 use crate::hosts::end_other_way;
-use crate::record::{Answer, CallId, Next, Record};
+use crate::record::{Answer, CallId, Next, Record, only_asks};
 use crate::state::Keep;
+use crate::sync::lock;
 use armento_abi::row;
+use armento_migrate::image::files::{file_key, rescued};
 use armento_model::HomeTid;
 use armento_tracee::spawn;
 use armento_wire::call::Call;
@@ -37,14 +39,14 @@ const SHORT: Duration = Duration::from_millis(1);
 
 /// A call that waited takes as long again: a program that has slept is not to find that it has not.
 fn answer_again(d: &Arc<Deputy>, seq: u32, a: Answer) {
-    let (d, took) = (d.clone(), a.took);
+    let (d, link, took) = (d.clone(), d.link(), a.took);
     if let Some((addr, bytes)) = a.poke {
         let tid = HomeTid::of_home(d.tid);
-        d.link().send(&ToHost::Poke { tid, addr, bytes });
+        link.send(&ToHost::Poke { tid, addr, bytes });
     }
     let answer = move || match a.part {
-        true => d.link().part(d.tid, seq, a.ret, &a.outs),
-        false => d.link().reply(d.tid, seq, a.ret, &a.outs),
+        true => link.part(d.tid, seq, a.ret, &a.outs),
+        false => link.reply(d.tid, seq, a.ret, &a.outs),
     };
     if took < SHORT {
         return answer();
@@ -55,49 +57,11 @@ fn answer_again(d: &Arc<Deputy>, seq: u32, a: Answer) {
     });
 }
 
-/// Calls that change nothing: what they say may be asked again.
-const ONLY_ASK: [i64; 33] = [
-    libc::SYS_stat,
-    libc::SYS_fstat,
-    libc::SYS_lstat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_statfs,
-    libc::SYS_fstatfs,
-    libc::SYS_access,
-    libc::SYS_faccessat,
-    libc::SYS_faccessat2,
-    libc::SYS_readlink,
-    libc::SYS_readlinkat,
-    libc::SYS_getcwd,
-    libc::SYS_getuid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getegid,
-    libc::SYS_getresuid,
-    libc::SYS_getresgid,
-    libc::SYS_getgroups,
-    libc::SYS_getppid,
-    libc::SYS_getpgid,
-    libc::SYS_getpgrp,
-    libc::SYS_getsid,
-    libc::SYS_uname,
-    libc::SYS_sysinfo,
-    libc::SYS_getrlimit,
-    libc::SYS_getrusage,
-    libc::SYS_times,
-    libc::SYS_pread64,
-    libc::SYS_preadv,
-    libc::SYS_getsockname,
-    libc::SYS_getpeername,
-];
-
 /// `--safe=exact`: holds a call that no checkpoint covers yet. `Some`: it is to be made.
 pub fn held_until_covered(keep: &Keep, d: &Arc<Deputy>, c: Box<Call>) -> Option<Box<Call>> {
     let exact = d.common.record.as_ref().filter(|r| r.exact);
     let Some(record) = exact else { return Some(c) };
-    let nr = i64::from(c.packed.nr);
-    if ONLY_ASK.contains(&nr) || record.covers(d.tid, CallId::of(&c.packed)) {
+    if only_asks(c.packed.nr) || record.covers(d.tid, CallId::of(&c.packed)) {
         return Some(c);
     }
     let ask = || keep.checkpoints.push(d.pid);
@@ -114,6 +78,15 @@ pub fn replayed_mapping(keep: &Keep, d: &Deputy, seq: u32, args: &[u64; 6]) -> b
         Next::Live => false,
         Next::Recorded(Answer { ret, outs, .. }) => {
             let key: Option<FileKey> = talk::decode(&outs, "recorded file").unwrap_or_default();
+            if key.is_some_and(|key| has_changed(keep, &key)) {
+                other_way(
+                    keep,
+                    d,
+                    libc::SYS_mmap as u16,
+                    "a mapping of a file that has changed since",
+                );
+                return true;
+            }
             d.link().send(&ToHost::Mapped {
                 seq,
                 ret,
@@ -127,6 +100,12 @@ pub fn replayed_mapping(keep: &Keep, d: &Deputy, seq: u32, args: &[u64; 6]) -> b
             true
         }
     }
+}
+
+/// Whether a file that was mapped shows other bytes now.
+fn has_changed(keep: &Keep, key: &FileKey) -> bool {
+    let known = lock(&keep.files).get(key).cloned();
+    known.is_some_and(|f| !rescued(key) && file_key(&f) != Some(*key))
 }
 
 /// A mapping was made.

@@ -207,6 +207,10 @@ impl Deputy {
                 };
                 record.note(self.tid, *call, *nr, answer);
             }
+            Some(Doing::Call {
+                recorded: Some((call, _)),
+                ..
+            }) => record.note_unmade(self.tid, *call),
             Some(Doing::Posted(..)) => self.leaves_gap("a write was answered before it was made"),
             Some(Doing::Part(..)) => self.leaves_gap("a call was made in several steps"),
             _ => {}
@@ -259,6 +263,12 @@ impl Deputy {
             Some(Doing::Part(outs, _)) => self.collect(outs, ret),
             _ => Vec::new(),
         };
+        let poke = match &doing {
+            Some(Doing::Call { nr, cut: false, .. }) => self.poke(*nr, kept).or(late),
+            _ => None,
+        };
+        // While it counts as under way: a loss waits for that.
+        self.record(doing.as_ref(), ret, &outs, poke.as_ref());
         let doing = match doing {
             // A stop has ended it before it was made.
             Some(Doing::Posted(c, post)) if (-516..=-512).contains(&ret) => {
@@ -279,11 +289,6 @@ impl Deputy {
         if posted {
             self.slot.wake();
         }
-        let poke = match &doing {
-            Some(Doing::Call { nr, cut: false, .. }) => self.poke(*nr, kept).or(late),
-            _ => None,
-        };
-        self.record(doing.as_ref(), ret, &outs, poke.as_ref());
         match doing {
             Some(Doing::Call { seq, cut: true, .. }) => {
                 self.link().part(self.tid, seq, ret, &outs);

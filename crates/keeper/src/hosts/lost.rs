@@ -43,6 +43,10 @@ fn host_lost(t: &mut Tree, link: &Arc<HostLink>) {
 /// A body is lost with its host: it is built again if it can be, else its process ends.
 /// `to`: where; `Balance`: where there is room.
 pub fn lose(keep: &Keep, p: &mut Process, link: &HostLink, to: Dest) {
+    if p.safe.as_ref().is_some_and(Safe::is_recovering) {
+        // It was lost before, and is being built.
+        return;
+    }
     match p.safe.as_mut().map(Safe::lose) {
         Some(Ok(())) => {
             // Its signals are held from now on.

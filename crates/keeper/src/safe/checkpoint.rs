@@ -10,11 +10,12 @@ use crate::calls::make_call;
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;
 use crate::state::{Keep, Kept, MoveEvent, Place, Process, Safe, Tree};
+use crate::sync::lock;
 use armento_migrate::pages::{Bound, PageStore};
 use armento_migrate::stored::Taking;
 use armento_migrate::target;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{HomePid, MoveId, Pid};
+use armento_model::{HomePid, MoveId, Pid, Stay};
 use armento_wire::talk::{Purpose, ToHost, Whither};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
@@ -40,7 +41,7 @@ pub fn watch_checkpoints(t: &mut Tree) {
     }
 }
 
-/// Whether its body is on another node, at rest, and is heard of.
+/// Whether its body is on another node, which answers, and no move of it is under way.
 fn takes_one(t: &Tree, p: &Process) -> bool {
     let there = p.link().filter(|l| l.node != t.keep.settings.node);
     let moving = p.common.breaking.load(Ordering::Acquire);
@@ -51,12 +52,10 @@ fn takes_one(t: &Tree, p: &Process) -> bool {
 pub fn make_checkpoints(keep: &Arc<Keep>) {
     loop {
         let pid = keep.checkpoints.pop();
-        make(keep, pid);
         let mut tries = 1;
-        while keep.held_output.waits(pid) && tries < TRIES {
+        while make(keep, pid) == Some(Stay::Busy) && keep.held_output.waits(pid) && tries < TRIES {
             tries += 1;
             std::thread::sleep(AGAIN);
-            make(keep, pid);
         }
         for h in keep.held_output.give_up(pid) {
             if let Some(record) = &h.by.common.record {
@@ -67,19 +66,23 @@ pub fn make_checkpoints(keep: &Arc<Keep>) {
     }
 }
 
-fn make(keep: &Arc<Keep>, pid: Pid) {
+/// Returns why there is none.
+fn make(keep: &Arc<Keep>, pid: Pid) -> Option<Stay> {
     let Ok(_turn) = keep.move_locks.take(pid) else {
-        return;
+        return Some(Stay::Busy);
     };
     let begins = move |t: &mut Tree| {
         let takes = t.procs.get(&pid).is_some_and(|p| takes_one(t, p));
         let safe = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut());
         safe.filter(|s| takes && s.can()).map(Safe::begin).is_some()
     };
-    if keep.tracer.run(begins) != Some(true) {
-        return;
+    match keep.tracer.run(begins) {
+        Some(true) => {}
+        // It has ended, it is moving, or it makes its calls again.
+        _ => return Some(Stay::Busy),
     }
     let made = try_make(keep, pid);
+    let stays = made.as_ref().err().map(MigrateError::stay);
     keep.tracer.run(move |t| {
         if let Some(safe) = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut()) {
             if let Err(e) = made {
@@ -89,6 +92,7 @@ fn make(keep: &Arc<Keep>, pid: Pid) {
             safe.end();
         }
     });
+    stays
 }
 
 fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {
@@ -170,8 +174,17 @@ fn commit(
     };
     let (image, frozen) = taking.commit()?;
     let image = Arc::new(image);
+    let bytes = lock(&pages).bytes();
     let covered = t.keep.held_output.take_covered(pid);
-    safe.made(Kept { image, pages }, (mv, covered), frozen.elapsed());
+    safe.made(
+        Kept {
+            image,
+            pages,
+            bytes,
+        },
+        (mv, covered),
+        frozen.elapsed(),
+    );
     Ok(())
 }
 

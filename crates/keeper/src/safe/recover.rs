@@ -11,7 +11,7 @@ use crate::calls::serve_host;
 use crate::deputy::{Connection, HostLink};
 use crate::hosts::{connect_host, end_lost, open_connection};
 use crate::signals::{break_calls, can_break_calls};
-use crate::state::{Keep, Kept, MoveEvent, Process, READY_MAX, Task, Tree, Why, await_ready};
+use crate::state::{Keep, Kept, MoveEvent, Process, READY_MAX, Safe, Task, Tree, Why, await_ready};
 use crate::sync::lock;
 use armento_client::api::{Answer, Ask, Dest, Report};
 use armento_migrate::image::files::{file_key, rescued};
@@ -37,6 +37,14 @@ pub fn build_again(keep: &Arc<Keep>, pid: Pid, from: &NodeName, to: &Dest) {
     let Ok(_turn) = keep.move_locks.take(pid) else {
         return end_lost(keep, pid, from, "another move of it does not end");
     };
+    let lost = move |t: &mut Tree| {
+        let safe = t.procs.get(&pid).and_then(|p| p.safe.as_ref());
+        safe.is_some_and(Safe::is_recovering)
+    };
+    if keep.tracer.run(lost) != Some(true) {
+        // A move that was under way has brought it elsewhere.
+        return;
+    }
     let done = calls_broken(keep, pid)
         .and_then(|()| kept(keep, pid))
         .and_then(|kept| files_are_as_they_were(keep, &kept).map(|()| kept))
@@ -169,7 +177,7 @@ fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
 }
 
 fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result<()> {
-    let need_kib = lock(&kept.pages).bytes() >> 10;
+    let need_kib = kept.bytes >> 10;
     let link = connect_host(keep, node, pid, need_kib, serve_host)?;
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[&link]);
@@ -233,13 +241,12 @@ fn flip(t: &mut Tree, pid: Pid, to: &Arc<HostLink>, mv: MoveId) -> Result<()> {
     to.ensure_connected()?;
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     let record = p.common.record.clone().ok_or(MigrateError::Ended)?;
-    record.rewind();
+    let signals = record.rewind();
     p.go_to(to).ok_or(MigrateError::Ended)?;
-    for (tid, info) in record.signals() {
+    for (tid, info) in signals {
         let away = p.away_mut().into_iter();
         away.for_each(|a| a.signals.hold(tid, &info));
     }
-    p.safe.as_mut().ok_or(MigrateError::Ended)?.recovered();
     t.release_held(pid);
     to.send(&ToHost::Thaw {
         mv,

@@ -47,6 +47,8 @@ impl HeldOutput {
     pub fn turn_back(&self, pid: Pid) {
         let mut st = lock(&self.0);
         let its: Vec<Held> = st.held.extract_if(.., |h| h.by.pid == pid).collect();
+        // Those of an earlier move that did not end in a checkpoint stand elsewhere by now.
+        st.turned.retain(|_, (of, _)| *of != pid);
         for h in &its {
             let id = CallId::of(&h.call.packed);
             st.turned.insert(h.by.tid, (pid, id));

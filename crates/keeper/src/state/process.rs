@@ -281,6 +281,7 @@ impl Process {
     /// Its body runs at another host from now on. Returns since when it had stood still; `None`: it has none.
     pub fn go_to(&mut self, link: &Arc<HostLink>) -> Option<Option<Instant>> {
         let froze = self.away_mut()?.go_to(link);
+        self.safe.iter_mut().for_each(Safe::recovered);
         self.pins.place_changed();
         self.usage.end_stay();
         Some(froze)

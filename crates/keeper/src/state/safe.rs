@@ -26,6 +26,8 @@ pub type Covered = HashMap<Tid, CallId>;
 pub struct Kept {
     pub image: Arc<Image>,
     pub pages: Arc<Mutex<PageStore>>,
+    /// What they take here.
+    pub bytes: u64,
 }
 
 /// How a tree is to go on when a node is lost.
@@ -69,6 +71,8 @@ pub struct Safe {
     pub record: Arc<Record>,
     image: Option<Arc<Image>>,
     pages: Option<Arc<Mutex<PageStore>>>,
+    /// What they take here: their lock is held for long while a body is built from them.
+    kept_bytes: u64,
     /// The move that brought it.
     by: Option<MoveId>,
     /// When the last checkpoint was begun, and how long it took.
@@ -91,6 +95,7 @@ impl Safe {
             record: Arc::new(Record::new(how.exact)),
             image: None,
             pages: None,
+            kept_bytes: 0,
             by: None,
             begun: None,
             took: Duration::ZERO,
@@ -125,6 +130,11 @@ impl Safe {
 
     /// What ends the connection over which the checkpoint comes.
     pub fn comes_over(&mut self, connection: Option<TcpStream>) {
+        if self.recovering
+            && let Some(c) = &connection
+        {
+            let _ = c.shutdown(Shutdown::Both);
+        }
         if self.under_way.is_some() {
             self.under_way = Some(connection);
         }
@@ -133,6 +143,7 @@ impl Safe {
     /// The checkpoint is complete.
     pub fn made(&mut self, kept: Kept, (by, covered): (MoveId, Covered), pause: Duration) {
         self.record.begin(covered);
+        self.kept_bytes = kept.bytes;
         self.image = Some(kept.image);
         self.pages = Some(kept.pages);
         self.by = Some(by);
@@ -163,13 +174,13 @@ impl Safe {
     /// The body is not the one that the checkpoint was made of: it came home, or was replaced by an exec.
     pub fn forget(&mut self) {
         self.record.end();
+        self.recovering = false;
+        self.kept_bytes = 0;
         self.image = None;
         self.by = None;
         self.begun = None;
         self.refused = None;
-        if let Some(pages) = &self.pages {
-            lock(pages).commit(&[], true);
-        }
+        self.pages = None;
     }
 
     /// Its node is lost: what its body is built from, or why it cannot be.
@@ -199,6 +210,7 @@ impl Safe {
         Some(Kept {
             image: self.image.clone()?,
             pages: self.pages.clone()?,
+            bytes: self.kept_bytes,
         })
     }
 
@@ -218,7 +230,7 @@ impl Safe {
 
     /// Bytes that the pages of the checkpoint take here.
     pub fn bytes(&self) -> u64 {
-        self.pages.as_ref().map_or(0, |p| lock(p).bytes())
+        self.kept_bytes
     }
 }
 

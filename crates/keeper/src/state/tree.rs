@@ -5,6 +5,7 @@ use super::followed::Followed;
 use super::keeper::{Keep, Tree};
 use super::pins::Pins;
 use super::process::Process;
+use super::safe::Safe;
 use super::stay_reason::StayReason;
 use super::tree_signals::TreeSignals;
 use crate::deputy::HostLink;
@@ -112,6 +113,10 @@ impl Tree {
     /// Signals that came during a move are passed to where it is now.
     pub fn release_held(&mut self, pid: Pid) {
         if let Some(p) = self.procs.get_mut(&pid) {
+            if p.safe.as_ref().is_some_and(Safe::is_recovering) {
+                // Its body is lost: what is held waits for the next one.
+                return;
+            }
             p.end_breaking();
             self.signals.backlog |= p.replays() && p.has_backlog();
         }

@@ -147,7 +147,7 @@ fn send_file(body: &Body, to: &TcpStream) -> io::Result<()> {
     while offset < end {
         let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
         match rustix::fs::sendfile(to, body.file.as_fd(), Some(&mut offset), left) {
-            Ok(0) | Err(Errno::IO) => return send_zeros(end - offset, to),
+            Ok(0) => return send_zeros(end - offset, to),
             Ok(_) | Err(Errno::INTR) => {}
             // Some file systems cannot.
             Err(Errno::INVAL | Errno::NOSYS) => return send_copy(body, offset, end, to),
@@ -164,7 +164,7 @@ fn send_copy(body: &Body, mut offset: u64, end: u64, mut to: &TcpStream) -> io::
             .len()
             .min(usize::try_from(end - offset).unwrap_or(usize::MAX));
         match rustix::io::pread(body.file.as_fd(), &mut buffer[..left], offset) {
-            Ok(0) | Err(Errno::IO) => return send_zeros(end - offset, to),
+            Ok(0) => return send_zeros(end - offset, to),
             Ok(n) => {
                 to.write_all(&buffer[..n])?;
                 offset += n as u64;

@@ -95,11 +95,13 @@ impl Found {
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let name_of = OsStr::from_bytes(name);
         let fd = rustix::fs::openat2(&self.fd, name_of, PATH_ONLY, Mode::empty(), within);
+        // A name that is not there needs no handle, and there are endless many of those.
+        let fd = fd.map_err(status)?;
         let path = match self.tree.paths() {
             Some(paths) => paths.learn(self.path, name),
             None => TOP,
         };
-        Found::new(&self.tree, fd.map_err(status)?, path, &self.owner)
+        Found::new(&self.tree, fd, path, &self.owner)
     }
 
     /// The same file as it is now.

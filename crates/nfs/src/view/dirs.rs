@@ -73,8 +73,10 @@ impl Dirs {
             return Ok(listing.clone());
         }
         drop(known);
+        // Before it is read: a change while it is read counts as later.
+        let settled = is_settled(changed, clock_gettime(ClockId::Realtime));
         let listing = Arc::new(read(dir, changed)?);
-        if is_settled(changed, clock_gettime(ClockId::Realtime)) {
+        if settled {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             known.keep(key, listing.clone());
         }

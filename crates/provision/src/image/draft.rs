@@ -58,6 +58,7 @@ impl Draft {
         commit: impl FnOnce(&str, &Path) -> Result<T, BootError>,
     ) -> Result<T, BootError> {
         let root = self.root();
+        no_links(&root)?;
         let arch = elf::architecture(&root)?;
         if arch != elf::OWN {
             return Err(BootError::refused(
@@ -74,11 +75,9 @@ impl Draft {
         let mut manifest = Manifest::new(&self.image, now.map_or(0, |d| d.as_secs()), from);
         manifest.arch = arch;
         let vmlinuz = self.dir.join("vmlinuz");
-        fs::copy(
-            root.join("boot").join(format!("vmlinuz-{kernel}")),
-            &vmlinuz,
-        )
-        .at(&vmlinuz)?;
+        let named = format!("boot/vmlinuz-{kernel}");
+        let inside = elf::inside(&root, Path::new(&named)).unwrap_or_else(|| root.join(&named));
+        fs::copy(inside, &vmlinuz).at(&vmlinuz)?;
         said("packing the initramfs");
         let initrd = self.dir.join("initrd");
         initrd::make(&root, &kernel, armento, &initrd)?;
@@ -112,6 +111,34 @@ impl Draft {
             Err(e) => Err(e),
         }
     }
+}
+
+/// Directories of a root that are written here. A link in their place would lead out of it, to files of this machine.
+const WRITTEN: [&str; 7] = [
+    "boot",
+    "etc/armento",
+    "etc/systemd/system/multi-user.target.wants",
+    "usr/bin",
+    "usr/lib/systemd/system",
+    "usr/lib/tmpfiles.d",
+    "usr/lib/modules",
+];
+
+/// Before anything is written into a root that came from elsewhere.
+pub(super) fn no_links(root: &Path) -> Result<(), BootError> {
+    for below in WRITTEN {
+        let mut path = root.to_owned();
+        for part in Path::new(below) {
+            path.push(part);
+            if path.is_symlink() {
+                return Err(BootError::refused(
+                    format!("{} is a link, where a directory is needed", path.display()),
+                    "replace the link by a directory in the image",
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The release of the newest kernel that has its modules too.

@@ -1,6 +1,6 @@
 //! A root of a directory or an archive.
 
-use super::draft::Progressed;
+use super::draft::{Progressed, no_links};
 use super::run::run;
 use super::store::{Generation, Store, Wanted};
 use super::{elf, oci};
@@ -43,6 +43,7 @@ pub fn import(
         fs::create_dir(&root).at(&root)?;
         oci::unpack(from, &root, &draft.log().with_file_name("layers"))?;
     }
+    no_links(&root)?;
     if let Some(kernel) = kernel {
         take_kernel(&kernel.root(), &root, &draft.log())?;
     }

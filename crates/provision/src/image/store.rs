@@ -293,6 +293,11 @@ impl Store {
         let number = used.max(noted).saturating_add(1);
         crate::layout::replace(&counter, format!("{number}\n").as_bytes())?;
         let generation = self.generation(image, number);
+        // A power cut must not leave a name without its files.
+        let whole = fs::File::open(draft).at(draft)?;
+        rustix::fs::syncfs(&whole)
+            .map_err(std::io::Error::from)
+            .at(draft)?;
         fs::rename(draft, &generation.dir).at(&generation.dir)?;
         if self.link(image, CURRENT).is_none() {
             self.point(image, CURRENT, number)?;

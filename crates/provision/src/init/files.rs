@@ -31,6 +31,7 @@ pub fn write_node_files(order: &Order, servers: &Servers) -> Result<(), String> 
     let bytes = servers.get(&format!("/node.tar?mac={}", order.mac))?;
     let mut tar = tar::Archive::new(bytes.as_slice());
     tar.set_preserve_permissions(true);
+    tar.set_preserve_ownerships(true);
     tar.set_overwrite(true);
     tar.unpack(NEW)
         .map_err(|e| format!("the node's own files: {e}"))

@@ -11,7 +11,7 @@ use rustix::net::{self, sockopt};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -85,11 +85,15 @@ fn carry(near: TcpStream, servers: &[SocketAddrV4], first: &AtomicUsize) -> io::
     near.set_nodelay(true)?;
     far.set_nodelay(true)?;
     let waiting = Arc::new(Waiting::default());
+    // The kernel ends a connection that it does not need for five minutes: that is no fault of the server.
+    let idle = Arc::new(AtomicBool::new(false));
     let (mut from, mut to) = (near.try_clone()?, far.try_clone()?);
     let asks = thread::Builder::new().stack_size(STACK).spawn({
-        let waiting = waiting.clone();
+        let (waiting, idle) = (waiting.clone(), idle.clone());
         move || {
-            let _ = pass(&mut from, &mut to, &|| waiting.asked());
+            if pass(&mut from, &mut to, &|| waiting.asked()).is_ok() {
+                idle.store(true, Ordering::SeqCst);
+            }
             let _ = to.shutdown(Shutdown::Both);
             let _ = from.shutdown(Shutdown::Both);
         }
@@ -100,7 +104,7 @@ fn carry(near: TcpStream, servers: &[SocketAddrV4], first: &AtomicUsize) -> io::
     let ended = answers(&mut from, &mut to, &waiting);
     let _ = to.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
-    if ended.is_err() {
+    if ended.is_err() && !idle.load(Ordering::SeqCst) {
         first.fetch_add(1, Ordering::SeqCst);
     }
     let _ = asks.join();
