@@ -245,6 +245,11 @@ impl Record {
         }
     }
 
+    /// There is no checkpoint any more that it could begin with.
+    pub fn end(&self) {
+        *lock(&self.st) = State::default();
+    }
+
     /// A call of a thread was made.
     pub fn note(&self, tid: Tid, call: CallId, nr: u16, answer: Answer) {
         let mut st = lock(&self.st);
