@@ -150,6 +150,9 @@ pub struct Diff {
 pub struct Remove {
     #[arg(value_name = "NAME@GEN")]
     wanted: Wanted,
+    /// Remove it although a boot server does not answer: nodes of that one lose their root if they have this
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -382,6 +385,14 @@ fn diff(args: &Diff) -> Result<i32> {
     Ok(0)
 }
 
+/// The machines that boot servers know. One that does not answer may have nodes with this root.
+fn seen(args: &Remove) -> Result<Board> {
+    match args.force {
+        true => super::status::known(&args.common.place),
+        false => super::status::known_by_all(&args.common.place),
+    }
+}
+
 fn remove(args: &Remove) -> Result<i32> {
     let store = args.common.store()?;
     if args.wanted.number.is_none() {
@@ -395,10 +406,7 @@ fn remove(args: &Remove) -> Result<i32> {
         return Err(failure.into());
     }
     let generation = store.find(&args.wanted).map_err(Failure::from)?;
-    let users = users(
-        &super::status::known_by_all(&args.common.place)?,
-        &generation,
-    );
+    let users = users(&seen(args)?, &generation);
     if args.common.dry.dry_run {
         let would = match (store.is_current(&generation), users.is_empty()) {
             (true, _) => format!("be refused: nodes boot {generation}"),

@@ -77,7 +77,7 @@ pub fn known_by_all(place: &Place) -> Result<Board> {
                 message: format!(
                     "boot server {name} does not answer ({why}), so it is not known what its nodes use; nothing was removed"
                 ),
-                hint: "start `armento boot serve` there, or take it out of boot_servers".into(),
+                hint: "start `armento boot serve` there, or take it out of boot_servers; --force removes it all the same".into(),
             };
             Err(failure.into())
         }
