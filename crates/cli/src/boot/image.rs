@@ -406,7 +406,11 @@ fn remove(args: &Remove) -> Result<i32> {
         return Err(failure.into());
     }
     let generation = store.find(&args.wanted).map_err(Failure::from)?;
-    let users = users(&seen(args)?, &generation);
+    let users = match store.is_current(&generation) {
+        // That alone refuses it.
+        true => Vec::new(),
+        false => users(&seen(args)?, &generation),
+    };
     if args.common.dry.dry_run {
         let would = match (store.is_current(&generation), users.is_empty()) {
             (true, _) => format!("be refused: nodes boot {generation}"),
