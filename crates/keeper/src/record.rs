@@ -258,7 +258,8 @@ impl Record {
             return;
         }
         st.calls += 1;
-        st.bytes += ENTRY + answer.outs.len();
+        let poked = answer.poke.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        st.bytes += ENTRY + answer.outs.len() + poked;
         if st.bytes > BYTES_MAX {
             let most = BYTES_MAX >> 20;
             st.leave_gap(format!("its calls returned more than {most} MiB"));

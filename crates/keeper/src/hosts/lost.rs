@@ -96,7 +96,7 @@ fn end_unsafe(pid: Pid, from: &NodeName, why: &str) {
     end_with(
         pid,
         &what,
-        "`armento why PID` shows beforehand what keeps a process from being safe; start it again",
+        "what it had written is left as it is; start it again; `armento why PID` shows beforehand what keeps a process from being safe",
     );
 }
 
@@ -119,7 +119,7 @@ pub fn end_other_way(t: &mut Tree, pid: Pid, what: &str) {
         end_with(
             pid,
             &why,
-            "its run depends on time or chance; with --safe=exact nothing leaves it that cannot be continued",
+            "what it had written is left as it is; its calls depend on time, chance or the order of its threads: start it again, with --safe=exact or checkpoints more often",
         );
     }
 }

@@ -11,7 +11,7 @@ use crate::deputy::HostLink;
 use crate::hosts::open_connection;
 use crate::state::{Keep, Kept, MoveEvent, Place, Process, Safe, Tree};
 use crate::sync::lock;
-use armento_migrate::pages::{Bound, PageStore};
+use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Taking;
 use armento_migrate::target;
 use armento_migrate::{MigrateError, Result};
@@ -107,7 +107,7 @@ fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {
     };
     let pages = match pages {
         Some(pages) => pages,
-        None => Arc::new(Mutex::new(PageStore::in_memory(bound())?)),
+        None => Arc::new(Mutex::new(PageStore::in_memory(bytes_max())?)),
     };
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[&link]);
@@ -118,10 +118,8 @@ fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {
     done
 }
 
-fn bound() -> Bound {
-    Bound {
-        bytes: armento_sense::available_kib() * 1024 / PART_OF_MEMORY,
-    }
+fn bytes_max() -> u64 {
+    armento_sense::available_kib() * 1024 / PART_OF_MEMORY
 }
 
 /// Everything that comes is kept, and the record begins anew, before the body goes on.
@@ -190,12 +188,7 @@ fn commit(
 
 /// The body goes on where it is.
 fn go_on(keep: &Keep, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
-    keep.tracer.run(move |t| {
-        let recovering = |p: &Process| p.safe.as_ref().is_some_and(|s| s.is_recovering());
-        if t.procs.get(&pid).is_some_and(|p| !recovering(p)) {
-            t.release_held(pid);
-        }
-    });
+    keep.tracer.run(move |t| t.release_held(pid));
     link.send(&ToHost::Abort {
         mv,
         pid: HomePid::of_home(pid),

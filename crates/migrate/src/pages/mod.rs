@@ -14,5 +14,5 @@ mod writer;
 pub(crate) use dedup::Pack;
 pub(crate) use dirty::{Rest, Watch};
 pub use ranges::{Later, Unsent};
-pub use store::{Bound, PageStore};
+pub use store::PageStore;
 pub use writer::{Filler, Sink, StandIns};

@@ -17,12 +17,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Bytes that a store may take, and what its user is told to change when they do not suffice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
-    pub bytes: u64,
-}
-
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -34,7 +28,7 @@ enum Place {
 
 pub struct PageStore {
     file: File,
-    bound: Bound,
+    bytes_max: u64,
     /// By address.
     kept: BTreeMap<u64, Place>,
     staged: BTreeMap<u64, Place>,
@@ -44,24 +38,19 @@ pub struct PageStore {
 }
 
 impl PageStore {
-    /// An empty store in memory.
-    pub fn in_memory(bound: Bound) -> Result<PageStore> {
+    /// An empty store in memory, for pages of `bytes_max` bytes at most; pages of zeros take none.
+    pub fn in_memory(bytes_max: u64) -> Result<PageStore> {
         let fd = rustix::fs::memfd_create("checkpoint", MemfdFlags::CLOEXEC)
             .map_err(std::io::Error::from)
             .local("make memory for a checkpoint")?;
-        Ok(PageStore::in_file(fd.into(), bound))
-    }
-
-    /// An empty store in `file`, which has no other use.
-    pub fn in_file(file: File, bound: Bound) -> PageStore {
-        PageStore {
-            file,
-            bound,
+        Ok(PageStore {
+            file: fd.into(),
+            bytes_max,
             kept: BTreeMap::new(),
             staged: BTreeMap::new(),
             free: Vec::new(),
             used: 0,
-        }
+        })
     }
 
     /// Keeps one page of the checkpoint that is coming; a later one of the same address replaces it.
@@ -89,8 +78,8 @@ impl PageStore {
         if let Some(n) = self.free.pop() {
             return Ok(n);
         }
-        if (self.used + 1) * PAGE > self.bound.bytes {
-            let most = self.bound.bytes >> 20;
+        if (self.used + 1) * PAGE > self.bytes_max {
+            let most = self.bytes_max >> 20;
             let why = format!("its checkpoint would take more than {most} MiB of this node");
             return Err(MigrateError::Stays(Stay::NoRoom, why));
         }
@@ -204,10 +193,10 @@ impl PageStore {
 mod tests {
     use super::*;
 
-    const BOUND: Bound = Bound { bytes: 8 * PAGE };
+    const BYTES_MAX: u64 = 8 * PAGE;
 
     fn store() -> PageStore {
-        PageStore::in_memory(BOUND).expect("memory")
+        PageStore::in_memory(BYTES_MAX).expect("memory")
     }
 
     fn page(with: u8) -> [u8; PAGE_LEN] {

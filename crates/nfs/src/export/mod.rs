@@ -92,13 +92,13 @@ pub enum Access {
 pub enum Squash {
     /// For what they say they are: nodes without a disk need root.
     None,
-    /// Root is nobody.
+    /// Root becomes `nobody`.
     Root,
-    /// Everybody is nobody.
+    /// All users become `nobody`.
     All,
 }
 
-/// From which ports of a client the server believes what it says of its users.
+/// From which ports of a client the server accepts its user ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ports {
     /// All: a user of a node who speaks NFS himself can say that he is root.

@@ -83,7 +83,7 @@ fn text(text: String) -> Opaque<'static> {
     Opaque::owned(text.into_bytes())
 }
 
-/// Who has mounted what, as far as clients said so.
+/// What each client has mounted, as far as clients said so.
 fn dump(session: &Session) -> mountlist<'static, 'static> {
     let clients = session.world.clients.stats().into_iter();
     let mounts = clients.flat_map(|c| {

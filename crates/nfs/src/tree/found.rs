@@ -134,7 +134,7 @@ impl Found {
         }
     }
 
-    /// Waits until the file is on the disk, with all that anybody wrote to it. Before: root.
+    /// Waits until the file is on the disk, with all data that was written to it. Before: root.
     pub fn sync(&self) -> Result<(), Failed> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match self.kind() {

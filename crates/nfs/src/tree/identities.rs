@@ -8,7 +8,7 @@ use crate::rpc::User;
 /// Linux's nobody and nogroup.
 const NOBODY: u32 = 65534;
 
-/// Who this thread is. One for each thread that serves; the thread is root when it begins.
+/// The user of this thread. One for each thread that serves; the thread is root when it begins.
 #[derive(Debug)]
 pub struct Identities {
     /// The user for files now; none if a change failed, and nothing is known.

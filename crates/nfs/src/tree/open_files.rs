@@ -49,7 +49,7 @@ pub struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// One that is open already, if nothing has changed that matters. The thread may be anybody.
+    /// One that is open already, if nothing has changed that matters. The thread may have any user.
     pub fn get(&mut self, handle: &[u8], said: Option<&User>, purpose: Purpose) -> Option<Ready> {
         self.forget_old();
         let fits =

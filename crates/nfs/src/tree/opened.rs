@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// One export, open until nobody uses it any more.
+/// One export, open until its last use ends.
 #[derive(Debug)]
 pub struct Tree {
     pub export: Export,

@@ -65,7 +65,7 @@ pub fn open_handle(mount: BorrowedFd, handle: &KernelHandle) -> Result<OwnedFd, 
     let room = raw.data.get_mut(..handle.data.len()).ok_or(Errno::INVAL)?;
     room.copy_from_slice(&handle.data);
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: a live struct that is as long as it says; the descriptor that returns is nobody else's.
+    // SAFETY: a live struct that is as long as it says; the descriptor that returns is owned here alone.
     unsafe {
         let fd = libc::syscall(
             libc::SYS_open_by_handle_at,

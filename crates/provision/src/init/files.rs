@@ -37,8 +37,8 @@ pub fn write_node_files(order: &Order, servers: &Servers) -> Result<(), String> 
         .map_err(|e| format!("the node's own files: {e}"))
 }
 
-/// Mounts /run and leaves word for the node's unit.
-pub fn leave_word(order: &Order, servers: &Servers) -> Result<(), String> {
+/// Mounts /run and writes there what the node's unit needs.
+pub fn write_node_orders(order: &Order, servers: &Servers) -> Result<(), String> {
     let run = format!("{NEW}/run");
     fs::create_dir_all(&run).map_err(|e| format!("{run}: {e}"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;

@@ -23,8 +23,8 @@ const CONNECT: Duration = Duration::from_secs(3);
 const SILENT: Duration = Duration::from_secs(7);
 /// Connections at once: the kernel makes one for each mount and server.
 const CONNECTIONS_MAX: usize = 64;
-/// Ports that only root may have. KERNEL: ip(7), PROT_SOCK. Boot servers believe what a client says about its users only if it
-/// comes from one of them; so does the relay, which would otherwise lend its own to any user of the node.
+/// Ports that only root may have. KERNEL: ip(7), PROT_SOCK. Boot servers accept user ids only of clients that
+/// use one of them; so does the relay, which would otherwise lend its own to any user of the node.
 const ROOTS: std::ops::Range<u16> = 512..1024;
 const BUFFER: usize = 1 << 18;
 const STACK: usize = 256 << 10;

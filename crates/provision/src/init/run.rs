@@ -67,7 +67,7 @@ fn start(order: &Order, servers: &Servers) -> (Step, String) {
     }
     servers.tell(Step::Root, None);
     let files = files::write_node_files(order, servers);
-    if let Err(e) = files.and_then(|()| files::leave_word(order, servers)) {
+    if let Err(e) = files.and_then(|()| files::write_node_orders(order, servers)) {
         return (Step::Root, e);
     }
     (Step::Root, switch::switch())

@@ -137,7 +137,7 @@ pub fn script(answer: &Answer, mac: Mac, base: &str, append: &str) -> String {
                 );
             };
             let files = format!("{base}/image/{}/{}", order.image, order.generation);
-            // panic=: a kernel that stops does not wait for somebody to press a button.
+            // panic=: a kernel that stops restarts by itself.
             format!(
                 "#!ipxe\nimgfree\n\
                  kernel {files}/vmlinuz?mac={mac} initrd=initrd panic=30 {words} {append} || exit 1\n\
