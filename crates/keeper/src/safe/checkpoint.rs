@@ -9,7 +9,7 @@
 use crate::calls::make_call;
 use crate::deputy::HostLink;
 use crate::hosts::open_connection;
-use crate::state::{Keep, Kept, MoveEvent, Place, Process, Safe, Tree};
+use crate::state::{Keep, Kept, MoveEvent, Place, Process, Tree};
 use crate::sync::lock;
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Taking;
@@ -17,6 +17,7 @@ use armento_migrate::target;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, MoveId, Pid, Stay};
 use armento_wire::talk::{Purpose, ToHost, Whither};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
@@ -48,41 +49,84 @@ fn takes_one(t: &Tree, p: &Process) -> bool {
     there.is_some_and(|l| l.lost().is_none()) && !moving
 }
 
+/// What became of a checkpoint.
+enum Outcome {
+    Made,
+    /// It cannot be had just now: a move is under way, or the link is down.
+    Later,
+    Refused(Stay),
+}
+
 /// Makes one checkpoint after the other, for ever.
 pub fn make_checkpoints(keep: &Arc<Keep>) {
+    let mut tries: HashMap<Pid, u32> = HashMap::new();
     loop {
         let pid = keep.checkpoints.pop();
-        let mut tries = 1;
-        while make(keep, pid) == Some(Stay::Busy) && keep.held_output.waits(pid) && tries < TRIES {
-            tries += 1;
-            std::thread::sleep(AGAIN);
+        let outcome = make(keep, pid);
+        let waits = keep.held_output.waits(pid);
+        let tried = match outcome {
+            Outcome::Refused(Stay::Busy) => tries.get(&pid).copied().unwrap_or(0) + 1,
+            Outcome::Refused(_) => TRIES,
+            Outcome::Made | Outcome::Later => 0,
+        };
+        if !waits || tried == 0 {
+            tries.remove(&pid);
         }
-        for h in keep.held_output.give_up(pid) {
-            if let Some(record) = &h.by.common.record {
-                record.leave_gap(|| "a call was made that no checkpoint covers".into());
+        match outcome {
+            // What waits by now has asked for the next one.
+            Outcome::Made => {}
+            _ if !waits => {}
+            // A link that is lost for good takes its process along, or has its body built again.
+            _ if tried < TRIES => {
+                if tried > 0 {
+                    tries.insert(pid, tried);
+                }
+                std::thread::sleep(AGAIN);
+                keep.checkpoints.push(pid);
             }
-            make_call(keep, h.by, h.call);
+            _ => {
+                tries.remove(&pid);
+                make_uncovered(keep, pid);
+            }
         }
     }
 }
 
-/// Returns why there is none.
-fn make(keep: &Arc<Keep>, pid: Pid) -> Option<Stay> {
+/// No checkpoint can be made of it: the calls that wait are made all the same.
+fn make_uncovered(keep: &Keep, pid: Pid) {
+    for h in keep.held_output.give_up(pid) {
+        if let Some(record) = &h.by.common.record {
+            record.leave_gap(|| "a call was made that no checkpoint covers".into());
+        }
+        make_call(keep, h.by, h.call);
+    }
+}
+
+fn make(keep: &Arc<Keep>, pid: Pid) -> Outcome {
     let Ok(_turn) = keep.move_locks.take(pid) else {
-        return Some(Stay::Busy);
+        return Outcome::Later;
     };
     let begins = move |t: &mut Tree| {
-        let takes = t.procs.get(&pid).is_some_and(|p| takes_one(t, p));
-        let safe = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut());
-        safe.filter(|s| takes && s.can()).map(Safe::begin).is_some()
+        let takes = takes_one(t, t.procs.get(&pid)?);
+        let safe = t.procs.get_mut(&pid)?.safe.as_mut()?;
+        Some(takes && safe.can()).inspect(|can| {
+            if *can {
+                safe.begin();
+            }
+        })
     };
-    match keep.tracer.run(begins) {
+    match keep.tracer.run(begins).flatten() {
         Some(true) => {}
-        // It has ended, it is moving, or it makes its calls again.
-        _ => return Some(Stay::Busy),
+        // It is moving, is built again, or makes its calls again.
+        Some(false) => return Outcome::Later,
+        None => return Outcome::Refused(Stay::TargetFailed),
     }
     let made = try_make(keep, pid);
-    let stays = made.as_ref().err().map(MigrateError::stay);
+    let outcome = match made.as_ref().err().map(MigrateError::stay) {
+        None => Outcome::Made,
+        Some(Stay::LinkLost) => Outcome::Later,
+        Some(stay) => Outcome::Refused(stay),
+    };
     keep.tracer.run(move |t| {
         if let Some(safe) = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut()) {
             if let Err(e) = made {
@@ -92,7 +136,7 @@ fn make(keep: &Arc<Keep>, pid: Pid) -> Option<Stay> {
             safe.end();
         }
     });
-    stays
+    outcome
 }
 
 fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {

@@ -197,13 +197,14 @@ impl HostTable {
         up.filter_map(|e| Some((e.pid()?, &e.build, e.guests.len() as u64)))
     }
 
-    /// Hosts that have not reported since `then` which guests they have. One without a session for longer than `patience`
-    /// has no guests that could be asked for.
+    /// Hosts without known guests that have not reported since `then` whether they have any. One without a session for longer
+    /// than `patience` has no guests that could be asked for.
     pub fn unreported(&self, then: Instant, patience: Duration) -> usize {
         let reported = |e: &Entry| e.reported_at.is_some_and(|t| t > then);
         let mute = |e: &Entry| e.session.is_none() && e.silent.elapsed() > patience;
         let all = self.0.values();
-        all.filter(|e| !reported(e) && !mute(e)).count()
+        all.filter(|e| e.guests.is_empty() && !reported(e) && !mute(e))
+            .count()
     }
 
     /// Homes and users whose trees are here.
