@@ -204,11 +204,21 @@ fn auth(uid: u32, gid: u32, groups: &[u32]) -> opaque_auth<'static> {
     })
 }
 
+impl Drop for Client {
+    /// Ends the connection at once, and its port is free. To close it is not enough: a process that another test has just
+    /// forked has a copy of the descriptor until its exec. KERNEL: connect(2): AF_UNSPEC dissolves the association.
+    fn drop(&mut self) {
+        let _ = rustix::net::connect_unspec(&self.stream);
+    }
+}
+
 fn connect_from(server: Ipv4Addr, port: u16) -> Option<TcpStream> {
-    use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    use rustix::net::{
+        AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt,
+    };
+    let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
+    let socket = socket_with(AddressFamily::INET, kind, flags, None).expect("a socket");
     sockopt::set_socket_reuseaddr(&socket, true).expect("an option");
-    sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).expect("an option");
     bind(&socket, &SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).ok()?;
     connect(&socket, &SocketAddr::from((server, super::space::PORT))).ok()?;
     Some(socket.into())

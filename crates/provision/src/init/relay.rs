@@ -81,7 +81,13 @@ fn relay(listener: &TcpListener, servers: Vec<SocketAddrV4>, may: fn(u16) -> boo
 }
 
 fn carry(near: TcpStream, servers: &[SocketAddrV4], first: &AtomicUsize) -> io::Result<()> {
-    let far = connect(servers, first)?;
+    let (far, at) = connect(servers, first)?;
+    // Once for this connection, and before the client can see its end: its next connection goes to the next server. One that
+    // another connection has chosen meanwhile stays chosen.
+    let next_server = || {
+        let next = (at + 1) % servers.len();
+        let _ = first.compare_exchange(at, next, Ordering::SeqCst, Ordering::SeqCst);
+    };
     near.set_nodelay(true)?;
     far.set_nodelay(true)?;
     let waiting = Arc::new(Waiting::default());
@@ -94,19 +100,19 @@ fn carry(near: TcpStream, servers: &[SocketAddrV4], first: &AtomicUsize) -> io::
             if pass(&mut from, &mut to, &|| waiting.asked()).is_ok() {
                 idle.store(true, Ordering::SeqCst);
             }
+            // The other thread ends the connection to the client when it has seen the end of this one.
             let _ = to.shutdown(Shutdown::Both);
-            let _ = from.shutdown(Shutdown::Both);
         }
     })?;
     far.set_read_timeout(Some(SILENT))?;
     let (mut from, mut to) = (far, near);
     // A server that lost its power says nothing: what was asked and not answered for so long ends the connection.
     let ended = answers(&mut from, &mut to, &waiting);
+    if ended.is_err() && !idle.load(Ordering::SeqCst) {
+        next_server();
+    }
     let _ = to.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
-    if ended.is_err() && !idle.load(Ordering::SeqCst) {
-        first.fetch_add(1, Ordering::SeqCst);
-    }
     let _ = asks.join();
     ended
 }
@@ -166,7 +172,8 @@ fn pass(from: &mut TcpStream, to: &mut TcpStream, passed: &dyn Fn()) -> io::Resu
     }
 }
 
-fn connect(servers: &[SocketAddrV4], first: &AtomicUsize) -> io::Result<TcpStream> {
+/// A connection to the first server that accepts one, and its place in the list.
+fn connect(servers: &[SocketAddrV4], first: &AtomicUsize) -> io::Result<(TcpStream, usize)> {
     let start = first.load(Ordering::SeqCst);
     let mut why = io::ErrorKind::NotConnected.into();
     for i in 0..servers.len() {
@@ -174,7 +181,7 @@ fn connect(servers: &[SocketAddrV4], first: &AtomicUsize) -> io::Result<TcpStrea
         match dial(servers[at]) {
             Ok(stream) => {
                 first.store(at, Ordering::SeqCst);
-                return Ok(stream);
+                return Ok((stream, at));
             }
             Err(e) => why = e,
         }
@@ -184,7 +191,12 @@ fn connect(servers: &[SocketAddrV4], first: &AtomicUsize) -> io::Result<TcpStrea
 
 /// A connection from one of root's ports, where this process may have one.
 fn dial(server: SocketAddrV4) -> io::Result<TcpStream> {
-    let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None)?;
+    let socket = net::socket_with(
+        net::AddressFamily::INET,
+        net::SocketType::STREAM,
+        net::SocketFlags::CLOEXEC,
+        None,
+    )?;
     for port in ROOTS.rev() {
         match net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)) {
             Err(Errno::ADDRINUSE) => {}
