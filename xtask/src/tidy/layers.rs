@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["balance"],
     &["tracee", "sense", "link", "leases", "dfsa", "discover"],
     &["client", "mfs"],
-    &["migrate", "history"],
+    &["migrate", "history", "checkpoint"],
     &["keeper", "host"],
     &["noded"],
     &["scenario", "fabric"],

@@ -1,0 +1,272 @@
+//! From processes that stand still to [`Home`].
+
+use super::classify::{Found, Kept, classify};
+use super::fdinfo::Held;
+use super::kinds::{Description, Kind};
+use super::outside::Holders;
+use super::table::{self, Entry, Group};
+use super::types::{Bytes, Descriptor, Home, Lock, Process, RecordLock};
+use super::uncarried::Uncarried;
+use super::{family, pipes, process, sockets};
+use armento_model::Pid;
+use rustix::fs::FileType;
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A process to capture. Before: it stands still, and its user may trace it.
+#[derive(Clone, Debug, Default)]
+pub struct Subject {
+    pub pid: Pid,
+    pub argv: Vec<Bytes>,
+    /// Path of its program.
+    pub exe: Bytes,
+    /// Descriptors that are its tracer's, and not in the checkpoint.
+    pub skip: Vec<i32>,
+}
+
+impl Subject {
+    /// Reads command line and program from proc(5). Before: the process has its memory here.
+    pub fn of(pid: Pid) -> io::Result<Subject> {
+        let line = fs::read(format!("/proc/{pid}/cmdline"))?;
+        let line = line.strip_suffix(b"\0").unwrap_or(&line);
+        let words = line.split(|b| *b == 0).map(|w| Bytes(w.to_vec()));
+        Ok(Subject {
+            pid,
+            argv: words.collect(),
+            exe: Bytes::from(fs::read_link(format!("/proc/{pid}/exe"))?.as_path()),
+            skip: Vec::new(),
+        })
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The contents of open files are kept, so files that were deleted are no hindrance. The caller stores them
+    /// ([`Home::kept_files`]).
+    pub with_files: bool,
+    /// Processes that may hold descriptors of the tree and do not count as outside: its tracer.
+    pub besides: Vec<Pid>,
+}
+
+/// What is not carried, as it is found.
+struct Refusals(Vec<Uncarried>);
+
+impl Refusals {
+    fn add(&mut self, p: &Process, what: impl Into<String>, hint: Option<&str>) {
+        self.0.push(Uncarried {
+            pid: p.pid,
+            comm: p.comm.clone(),
+            what: what.into(),
+            hint: hint.map(str::to_owned),
+        });
+    }
+
+    /// A failure to look: a process that ended, or that may not be looked at.
+    fn failed(&mut self, pid: Pid, e: &io::Error) {
+        let (what, hint) = match e.kind() {
+            io::ErrorKind::NotFound => ("it has ended".to_owned(), None),
+            io::ErrorKind::PermissionDenied => (
+                "it may not be looked at".to_owned(),
+                Some("only its user and root may checkpoint it"),
+            ),
+            _ if e.raw_os_error() == Some(libc::ESRCH) => ("it has ended".to_owned(), None),
+            _ => (format!("it cannot be read: {e}"), None),
+        };
+        let p = Process {
+            pid,
+            comm: Bytes(b"?".to_vec()),
+            ..Process::default()
+        };
+        self.add(&p, what, hint);
+    }
+}
+
+/// Captures processes, the first of which is the root. All reasons against it are returned together.
+pub fn capture(subjects: &[Subject], options: &Options) -> Result<Home, Vec<Uncarried>> {
+    let mut refused = Refusals(Vec::new());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or((0, 0), |t| (t.as_secs() as i64, t.subsec_nanos()));
+    let mut home = Home {
+        taken: now,
+        ..Home::default()
+    };
+    let mut subjects = subjects.to_vec();
+    for s in &subjects {
+        let mut wrong = Vec::new();
+        match process::read(s, &mut wrong) {
+            Ok(p) => {
+                for (what, hint) in wrong {
+                    refused.add(&p, what, hint.as_deref());
+                }
+                home.processes.push(p);
+            }
+            Err(e) => refused.failed(s.pid, &e),
+        }
+    }
+    if home.processes.len() == subjects.len() && !subjects.is_empty() {
+        family::order(&mut home.processes);
+        subjects.sort_by_key(|s| home.index(s.pid));
+        for (of, what) in family::hindrances(&home.processes) {
+            refused.add(&home.processes[of], what, None);
+        }
+        if let Err((pid, e)) = files(&mut home, &subjects, options, &mut refused) {
+            refused.failed(pid, &e);
+        }
+    }
+    match refused.0.is_empty() {
+        true => Ok(home),
+        false => Err(refused.0),
+    }
+}
+
+/// Descriptors of all processes.
+fn files(
+    home: &mut Home,
+    subjects: &[Subject],
+    options: &Options,
+    refused: &mut Refusals,
+) -> Result<(), (Pid, io::Error)> {
+    let mut entries = Vec::new();
+    for (owner, s) in subjects.iter().enumerate() {
+        entries.extend(table::entries(owner, s.pid, &s.skip).map_err(|e| (s.pid, e))?);
+    }
+    let root = subjects[0].pid;
+    let groups = table::group(entries).map_err(|e| (root, e))?;
+    let mut skip: Vec<Pid> = subjects.iter().map(|s| s.pid).collect();
+    skip.extend(&options.besides);
+    skip.push(std::process::id() as Pid);
+    let holders = Holders::of(&groups, &skip);
+    let (pipes, mut found) = pipes::find(&groups, &holders);
+    let (pairs, more) = sockets::find(&groups, &holders);
+    found.extend(more);
+    (home.pipes, home.pairs) = (pipes, pairs);
+    let mut kept = Kept {
+        with_files: options.with_files,
+        keys: HashMap::new(),
+    };
+    let streams = Streams::of(&groups);
+    for (at, group) in groups.iter().enumerate() {
+        let what = match found.remove(&at) {
+            Some(what) => what,
+            None => classify(group, &mut kept),
+        };
+        match streams.settle(group, what) {
+            Ok(kind) => add(home, group, kind, refused),
+            Err((what, hint)) => refuse(home, group, &what, hint, refused),
+        }
+    }
+    for p in &mut home.processes {
+        p.descriptors.sort_by_key(|d| d.fd);
+    }
+    Ok(())
+}
+
+fn refuse(home: &Home, group: &Group, what: &str, hint: Option<&str>, refused: &mut Refusals) {
+    let entry = group.first();
+    let what = format!("descriptor {} is {what}", entry.fd);
+    refused.add(&home.processes[entry.owner], what, hint);
+}
+
+/// Adds a description with its descriptors and locks.
+fn add(home: &mut Home, group: &Group, kind: Kind, refused: &mut Refusals) {
+    let info = &group.first().info;
+    let mut description = Description {
+        kind,
+        flags: info.flags & !(libc::O_CLOEXEC as u32),
+        offset: info.offset,
+        flock: None,
+        ofd_locks: Vec::new(),
+    };
+    for held in &info.locks {
+        match held {
+            Held::Flock(lock) => description.flock = Some(*lock),
+            Held::OfDescription(lock) => description.ofd_locks.push(*lock),
+            Held::Record(_) => {}
+            Held::Other(name) => {
+                let what = format!("a file on which it has a {name}");
+                refuse(home, group, &what, None, refused);
+            }
+        }
+    }
+    let index = home.descriptions.len() as u32;
+    home.descriptions.push(description);
+    for entry in &group.members {
+        let p = &mut home.processes[entry.owner];
+        p.descriptors.push(Descriptor {
+            fd: entry.fd,
+            cloexec: entry.has_flag(libc::O_CLOEXEC),
+            description: index,
+        });
+        record_locks(p, entry, index);
+    }
+}
+
+/// A record lock is shown at each descriptor of the description through which it was taken; one of them suffices.
+fn record_locks(p: &mut Process, entry: &Entry, description: u32) {
+    let same = |l: &RecordLock| {
+        p.descriptors
+            .iter()
+            .any(|d| d.fd == l.fd && d.description == description)
+    };
+    let known: Vec<Lock> = p.locks.iter().filter(|l| same(l)).map(|l| l.lock).collect();
+    for held in &entry.info.locks {
+        if let Held::Record(lock) = held
+            && !known.contains(lock)
+        {
+            p.locks.push(RecordLock {
+                fd: entry.fd,
+                lock: *lock,
+            });
+        }
+    }
+}
+
+/// The root's standard streams.
+struct Streams {
+    /// Of each terminal (device number) the standard streams that lead to it.
+    terminals: HashMap<u64, Vec<u8>>,
+}
+
+impl Streams {
+    fn of(groups: &[Group]) -> Streams {
+        let mut terminals: HashMap<u64, Vec<u8>> = HashMap::new();
+        let devices = |g: &&Group| g.first().kind() == FileType::CharacterDevice;
+        for group in groups.iter().filter(devices) {
+            let at = terminals.entry(group.first().found.rdev()).or_default();
+            at.extend(stds(group));
+            at.sort_unstable();
+        }
+        Streams { terminals }
+    }
+
+    /// The kind of a description, or why it is none.
+    fn settle(&self, group: &Group, what: Found) -> Result<Kind, (String, Option<&'static str>)> {
+        let was = match what {
+            Found::Inside(kind) => return Ok(kind),
+            Found::Not(what, hint) => return Err((what, hint)),
+            Found::Outside(was) => was,
+        };
+        let mut own = stds(group);
+        if own.is_empty() && group.first().kind() == FileType::CharacterDevice {
+            let number = group.first().found.rdev();
+            own.extend(self.terminals.get(&number).into_iter().flatten());
+        }
+        match own.is_empty() {
+            true => Err((was, None)),
+            false => Ok(Kind::Outside { stds: own, was }),
+        }
+    }
+}
+
+fn stds(group: &Group) -> Vec<u8> {
+    let own = |e: &&Entry| e.owner == 0 && (0..=2).contains(&e.fd);
+    group
+        .members
+        .iter()
+        .filter(own)
+        .map(|e| e.fd as u8)
+        .collect()
+}

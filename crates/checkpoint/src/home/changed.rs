@@ -1,0 +1,144 @@
+//! Files that are no longer as they were when a checkpoint was made.
+
+use super::kinds::{Kind, OpenFile};
+use super::types::{Bytes, Home, Identity};
+use ring::digest::{Context, SHA256};
+use std::collections::BTreeSet;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+pub fn identity(found: &Metadata) -> Identity {
+    let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
+    Identity {
+        dev: found.dev(),
+        ino: found.ino(),
+        size: found.size(),
+        mode: found.mode(),
+        mtime_ns: ns(found.mtime(), found.mtime_nsec()),
+        ctime_ns: ns(found.ctime(), found.ctime_nsec()),
+        sha256: None,
+    }
+}
+
+/// How a file differs from what was recorded, as the end of a sentence. Another inode with the same content is the same
+/// file, where the content is known; a time alone is no difference then.
+pub fn difference(path: &Path, then: &Identity) -> Option<String> {
+    let now = match fs::metadata(path) {
+        Ok(found) => identity(&found),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Some("is missing".into()),
+        Err(e) => return Some(format!("cannot be read: {e}")),
+    };
+    if now.size != then.size {
+        return Some(format!(
+            "has {} bytes, where it had {}",
+            now.size, then.size
+        ));
+    }
+    if now.mtime_ns == then.mtime_ns && (now.dev, now.ino) == (then.dev, then.ino) {
+        return None;
+    }
+    match then.sha256 {
+        Some(hash) if sha256(path).is_ok_and(|now| now == hash) => None,
+        Some(_) => Some("has another content".into()),
+        None if now.mtime_ns == then.mtime_ns => Some("is another file of the same size".into()),
+        None => Some("was written since".into()),
+    }
+}
+
+/// All of them, as sentences.
+pub fn changed(home: &Home) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut seen: BTreeSet<&Bytes> = BTreeSet::new();
+    let programs = home
+        .processes
+        .iter()
+        .map(|p| (&p.exe.path, &p.exe.identity));
+    let files = open_files(home).filter(|f| !f.deleted);
+    for (path, then) in programs.chain(files.map(|f| (&f.path, &f.identity))) {
+        if seen.insert(path)
+            && let Some(what) = difference(path.path(), then)
+        {
+            found.push(format!("{path} {what}"));
+        }
+    }
+    found
+}
+
+fn open_files(home: &Home) -> impl Iterator<Item = &OpenFile> {
+    home.descriptions.iter().filter_map(|d| match &d.kind {
+        Kind::File(file) => Some(file),
+        _ => None,
+    })
+}
+
+/// Reads the contents of programs and open files, so that a restart can tell a change from a copy. A file of more than
+/// `size_max` bytes, or one that has changed meanwhile, is left without.
+pub fn record_hashes(home: &mut Home, size_max: u64) {
+    let programs = home
+        .processes
+        .iter_mut()
+        .map(|p| (&p.exe.path, &mut p.exe.identity));
+    let files = home
+        .descriptions
+        .iter_mut()
+        .filter_map(|d| match &mut d.kind {
+            Kind::File(f) if !f.deleted => Some((&f.path, &mut f.identity)),
+            _ => None,
+        });
+    for (path, then) in programs.chain(files) {
+        let unchanged = |then: &Identity| {
+            let now = fs::metadata(path.path()).map(|m| identity(&m));
+            now.is_ok_and(|now| now == *then)
+        };
+        if then.size <= size_max
+            && unchanged(then)
+            && let Ok(hash) = sha256(path.path())
+            && unchanged(then)
+        {
+            then.sha256 = Some(hash);
+        }
+    }
+}
+
+/// Of a regular file.
+fn sha256(path: &Path) -> io::Result<[u8; 32]> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut file = File::open(path)?;
+    let mut context = Context::new(&SHA256);
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            n => context.update(&buffer[..n]),
+        }
+    }
+    let digest = context.finish();
+    digest
+        .as_ref()
+        .try_into()
+        .map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+impl Home {
+    /// Files whose content is to be kept, each once: its key, and where it can be read while its process lives.
+    pub fn kept_files(&self) -> Vec<(u32, PathBuf)> {
+        let mut found: Vec<(u32, PathBuf)> = Vec::new();
+        for p in &self.processes {
+            for d in &p.descriptors {
+                let of = self.descriptions.get(d.description as usize);
+                if let Some(Kind::File(OpenFile {
+                    kept: Some(key), ..
+                })) = of.map(|d| &d.kind)
+                    && !found.iter().any(|(known, _)| known == key)
+                {
+                    found.push((*key, format!("/proc/{}/fd/{}", p.pid, d.fd).into()));
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,28 @@
+//! Epoll instances: what they watch, by the descriptors of one process.
+
+use super::classify::Found;
+use super::kinds::Kind;
+use super::sys;
+use super::table::{Entry, Group};
+
+/// The kernel names the watched descriptors by the numbers under which they were added. They are added again in a process
+/// of which all of these numbers lead to what is watched.
+pub fn find(group: &Group) -> Found {
+    let watched = &group.first().info.watched;
+    let mut numbers: Vec<i32> = watched.iter().map(|w| w.fd).collect();
+    numbers.sort_unstable();
+    if numbers.windows(2).any(|w| w[0] == w[1]) {
+        return Found::no("an epoll that watches one number twice");
+    }
+    let fits = |entry: &&Entry| {
+        let same = |fd: &i32| sys::watches(entry.pid, entry.fd, *fd).unwrap_or(false);
+        numbers.iter().all(same)
+    };
+    match group.members.iter().find(fits) {
+        Some(entry) => Found::Inside(Kind::Epoll {
+            watched: watched.clone(),
+            of: entry.owner as u32,
+        }),
+        None => Found::no("an epoll that watches a file whose descriptor was closed"),
+    }
+}

@@ -1,0 +1,38 @@
+//! What the kernel keeps of processes beside memory and threads: [`capture`] reads it, [`Home`] holds it.
+//!
+//! It is read from proc(5), kcmp(2), copies of descriptors (pidfd_getfd(2)) and sock_diag(7), of processes that stand still.
+//! Nothing of them is changed: bytes that wait in pipes and sockets are copied (tee(2), MSG_PEEK). Their memory is not
+//! read, so they may be deputies, whose memory is on another node: a caller who knows better gives command line and
+//! program in [`Subject`].
+//!
+//! What cannot be put into a checkpoint is never left out in silence: all of it is returned as [`Uncarried`]. The one
+//! exception are the root's standard streams that lead outside the tree ([`Kind::Outside`]): a restart gives its own.
+//!
+//! This room starts no process and writes no file. Start at `capture.rs`; [`changed`] says which files are no longer as
+//! they were.
+
+mod capture;
+mod changed;
+mod classify;
+mod epoll;
+mod family;
+mod fdinfo;
+mod kinds;
+mod outside;
+mod pipes;
+mod process;
+mod sockets;
+mod sound;
+mod sys;
+mod table;
+mod types;
+mod uncarried;
+
+pub use capture::{Options, Subject, capture};
+pub use changed::{changed, difference, record_hashes};
+pub use kinds::{Description, Kind, OpenFile, Timer, Watched};
+pub use types::{
+    Bytes, Descriptor, Home, Identity, LIMITS, Limit, Lock, Pair, Pipe, Process, Program,
+    RecordLock,
+};
+pub use uncarried::Uncarried;

@@ -1,0 +1,217 @@
+//! Sockets: pairs inside the tree, and what others lead to, in words.
+
+use super::classify::Found;
+use super::kinds::Kind;
+use super::outside::Holders;
+use super::sys;
+use super::table::{Entry, Group};
+use super::types::{Bytes, Pair};
+use rustix::fs::FileType;
+use rustix::net::{RecvFlags, recv};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// KERNEL: include/uapi/linux/{sock_diag,unix_diag}.h.
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const UDIAG_SHOW_PEER: u32 = 4;
+const UNIX_DIAG_PEER: u16 = 2;
+const UNIX_DIAG_SHUTDOWN: u16 = 6;
+/// Lengths of nlmsghdr, unix_diag_req, unix_diag_msg.
+const HEADER: usize = 16;
+const REQUEST: usize = 24;
+const ANSWER: usize = 16;
+
+/// What a Unix socket is connected to.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Peer {
+    ino: Option<u64>,
+    shut: u8,
+}
+
+/// All pairs of the tree, and what each group of descriptors is.
+pub fn find(groups: &[Group], holders: &Holders) -> (Vec<Pair>, BTreeMap<usize, Found>) {
+    let mut by_inode: BTreeMap<u64, usize> = BTreeMap::new();
+    for (at, group) in groups.iter().enumerate() {
+        if group.first().kind() == FileType::Socket {
+            by_inode.insert(group.first().inode().1, at);
+        }
+    }
+    let (mut pairs, mut found) = (Vec::new(), BTreeMap::new());
+    for (ino, at) in &by_inode {
+        if found.contains_key(at) {
+            continue;
+        }
+        match one(groups, &by_inode, *ino, holders) {
+            Ok((pair, ends)) => {
+                for (end, at) in (0..).zip(ends) {
+                    let pair = pairs.len() as u32;
+                    found.insert(at, Found::Inside(Kind::Socket { pair, end }));
+                }
+                pairs.push(pair);
+            }
+            Err(what) => drop(found.insert(*at, what)),
+        }
+    }
+    (pairs, found)
+}
+
+fn one(
+    groups: &[Group],
+    by_inode: &BTreeMap<u64, usize>,
+    ino: u64,
+    holders: &Holders,
+) -> Result<(Pair, [usize; 2]), Found> {
+    let unreadable = |e: io::Error| Found::no(format!("a socket that cannot be read: {e}"));
+    let at = by_inode[&ino];
+    let here = groups[at].first();
+    let copy = here.copy().map_err(unreadable)?;
+    let family = sys::socket_option(copy.as_fd(), libc::SO_DOMAIN).map_err(unreadable)?;
+    let outside = || Found::Outside(describe(here, family, holders));
+    if family != libc::AF_UNIX || !nameless(here) {
+        return Err(outside());
+    }
+    let peer = peer(ino).map_err(unreadable)?;
+    let there = peer.ino.and_then(|ino| by_inode.get(&ino).copied());
+    let there = there.filter(|other| *other != at).ok_or_else(outside)?;
+    let other = groups[there].first();
+    let held = [here, other].map(|e| holders.of_link(&e.link).is_some());
+    if held.contains(&true) || !nameless(other) {
+        return Err(outside());
+    }
+    if peer.shut != 0 {
+        return Err(Found::no("a socket pair of which an end was shut down"));
+    }
+    let sort = sys::socket_option(copy.as_fd(), libc::SO_TYPE).map_err(unreadable)?;
+    let copies = [copy, other.copy().map_err(unreadable)?];
+    let mut pair = Pair {
+        sort: sort as u32,
+        waiting: Default::default(),
+    };
+    for (waiting, copy) in pair.waiting.iter_mut().zip(&copies) {
+        *waiting = Bytes(received(copy, sort).map_err(|what| Found::no(what.to_string()))?);
+    }
+    Ok((pair, [at, there]))
+}
+
+/// Whether the socket has no address of its own, so that only its pair can reach it.
+fn nameless(entry: &Entry) -> bool {
+    let copy = entry.copy().map(UnixStream::from);
+    copy.and_then(|s| s.local_addr())
+        .is_ok_and(|a| a.is_unnamed())
+}
+
+/// What an end has received and not read yet; it stays there. Of a stream all is shown at once, of messages only the first
+/// (unix(7)).
+fn received(socket: &OwnedFd, sort: i32) -> io::Result<Vec<u8>> {
+    let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    if sort != libc::SOCK_STREAM {
+        return match recv(socket, &mut [0u8; 1][..], peek) {
+            Err(rustix::io::Errno::AGAIN) => Ok(Vec::new()),
+            _ => Err(io::Error::other("a pair of sockets with messages in it")),
+        };
+    }
+    let expected = sys::waiting(socket.as_fd())?;
+    let mut bytes = vec![0; expected];
+    if expected > 0 {
+        let (n, _) = recv(socket, &mut bytes[..], peek)?;
+        bytes.truncate(n);
+    }
+    match bytes.len() == expected {
+        true => Ok(bytes),
+        false => Err(io::Error::other("a pair of sockets with descriptors in it")),
+    }
+}
+
+/// Asks for one Unix socket. KERNEL: sock_diag(7).
+fn peer(ino: u64) -> io::Result<Peer> {
+    let mut ask = Vec::with_capacity(HEADER + REQUEST);
+    ask.extend(((HEADER + REQUEST) as u32).to_ne_bytes());
+    ask.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    ask.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    ask.extend([0; 8]);
+    ask.extend([libc::AF_UNIX as u8, 0, 0, 0]);
+    ask.extend(u32::MAX.to_ne_bytes());
+    ask.extend((ino as u32).to_ne_bytes());
+    ask.extend(UDIAG_SHOW_PEER.to_ne_bytes());
+    // No cookie: INET_DIAG_NOCOOKIE, twice.
+    ask.extend([0xff; 8]);
+    let mut socket: File = sys::diagnosis()?;
+    socket.write_all(&ask)?;
+    let mut answer = [0u8; 4096];
+    let n = socket.read(&mut answer)?;
+    read_peer(&answer[..n]).ok_or_else(|| io::Error::other("the kernel does not say (UNIX_DIAG)"))
+}
+
+fn read_peer(answer: &[u8]) -> Option<Peer> {
+    let word = |at: usize| answer.get(at..at + 4).and_then(|b| b.try_into().ok());
+    let half = |at: usize| answer.get(at..at + 2).and_then(|b| b.try_into().ok());
+    (u16::from_ne_bytes(half(4)?) == SOCK_DIAG_BY_FAMILY).then_some(())?;
+    let end = (u32::from_ne_bytes(word(0)?) as usize).min(answer.len());
+    let mut peer = Peer::default();
+    let mut at = HEADER + ANSWER;
+    while at + 4 <= end {
+        let (length, kind) = (
+            u16::from_ne_bytes(half(at)?) as usize,
+            u16::from_ne_bytes(half(at + 2)?),
+        );
+        match kind {
+            UNIX_DIAG_PEER => peer.ino = Some(u32::from_ne_bytes(word(at + 4)?).into()),
+            UNIX_DIAG_SHUTDOWN => peer.shut = *answer.get(at + 4)?,
+            _ => {}
+        }
+        // Attributes begin at multiples of four.
+        at += length.max(4).next_multiple_of(4);
+    }
+    Some(peer)
+}
+
+/// "a TCP connection to 10.0.0.2:80".
+fn describe(entry: &Entry, family: i32, holders: &Holders) -> String {
+    let Ok(copy) = entry.copy() else {
+        return "a socket".into();
+    };
+    let option = |o| sys::socket_option(copy.as_fd(), o).unwrap_or(0);
+    let (sort, listens) = (option(libc::SO_TYPE), option(libc::SO_ACCEPTCONN) != 0);
+    match family {
+        libc::AF_UNIX => unix(entry, copy, listens, holders),
+        libc::AF_INET | libc::AF_INET6 if sort == libc::SOCK_STREAM => {
+            let socket = TcpStream::from(copy);
+            match (socket.peer_addr(), socket.local_addr()) {
+                (Ok(peer), _) => format!("a TCP connection to {peer}"),
+                (_, Ok(own)) if listens => format!("a TCP socket that listens at {own}"),
+                _ => "a TCP socket".into(),
+            }
+        }
+        libc::AF_INET | libc::AF_INET6 if sort == libc::SOCK_DGRAM => {
+            let socket = UdpSocket::from(copy);
+            match (socket.peer_addr(), socket.local_addr()) {
+                (Ok(peer), _) => format!("a UDP socket that sends to {peer}"),
+                (_, Ok(own)) => format!("a UDP socket at {own}"),
+                _ => "a UDP socket".into(),
+            }
+        }
+        libc::AF_NETLINK => "a netlink socket".into(),
+        other => format!("a socket of address family {other}"),
+    }
+}
+
+fn unix(entry: &Entry, copy: OwnedFd, listens: bool, holders: &Holders) -> String {
+    let socket = UnixStream::from(copy);
+    let name = |a: io::Result<std::os::unix::net::SocketAddr>| {
+        let path = a.ok()?.as_pathname().map(Bytes::from)?;
+        Some(path.to_string())
+    };
+    match (name(socket.peer_addr()), name(socket.local_addr())) {
+        (_, Some(own)) if listens => format!("a Unix socket that listens at {own}"),
+        (Some(peer), _) => format!("a Unix socket connected to {peer}"),
+        (_, Some(own)) => format!("a Unix socket at {own}"),
+        _ => match holders.of_link(&entry.link) {
+            Some(holder) => format!("a Unix socket that {holder} has too"),
+            None => "a Unix socket".into(),
+        },
+    }
+}

@@ -1,0 +1,131 @@
+//! System calls that no safe crate of this tree offers.
+
+use armento_model::{Pid, Tid};
+use std::cmp::Ordering;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// KERNEL: include/uapi/linux/kcmp.h.
+const KCMP_FILE: i32 = 0;
+pub const KCMP_FILES: i32 = 2;
+pub const KCMP_FS: i32 = 3;
+const KCMP_EPOLL_TFD: i32 = 7;
+
+fn kcmp(a: Pid, b: Pid, what: i32, x: u64, y: u64) -> io::Result<Ordering> {
+    // SAFETY: plain numbers, or for KCMP_EPOLL_TFD the address of a live kcmp_epoll_slot.
+    match unsafe { libc::syscall(libc::SYS_kcmp, a, b, what, x, y) } {
+        0 => Ok(Ordering::Equal),
+        1 => Ok(Ordering::Less),
+        2 => Ok(Ordering::Greater),
+        3 => Err(io::ErrorKind::Unsupported.into()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The order of two descriptors (process, number) by their open file description. KERNEL: kcmp(2), KCMP_FILE.
+pub fn compare_files(a: (Pid, i32), b: (Pid, i32)) -> io::Result<Ordering> {
+    kcmp(a.0, b.0, KCMP_FILE, a.1 as u64, b.1 as u64)
+}
+
+/// Whether two tasks have one table of descriptors (KCMP_FILES), or one working directory and umask (KCMP_FS).
+pub fn share(a: Tid, b: Tid, what: i32) -> io::Result<bool> {
+    kcmp(a, b, what, 0, 0).map(|o| o == Ordering::Equal)
+}
+
+/// Whether the entry `target` of the epoll instance `epoll` leads to what the process has as `target` now.
+pub fn watches(pid: Pid, epoll: i32, target: i32) -> io::Result<bool> {
+    /// KERNEL: struct kcmp_epoll_slot: the descriptor of the instance, the number of the entry, and which of those
+    /// with this number.
+    #[repr(C)]
+    struct Slot {
+        epoll: u32,
+        target: u32,
+        nth: u32,
+    }
+    let slot = Slot {
+        epoll: epoll as u32,
+        target: target as u32,
+        nth: 0,
+    };
+    let at = &raw const slot as u64;
+    match kcmp(pid, pid, KCMP_EPOLL_TFD, target as u64, at) {
+        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        other => other.map(|o| o == Ordering::Equal),
+    }
+}
+
+/// A copy of another process's descriptor: the same open file description. KERNEL: pidfd_getfd(2), Linux 5.6; asks for
+/// the rights of PTRACE_ATTACH.
+pub fn copy_descriptor(pid: Pid, fd: i32) -> io::Result<OwnedFd> {
+    // SAFETY: plain numbers; both descriptors are new and have no other owner.
+    unsafe {
+        let process = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
+        if process < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let process = OwnedFd::from_raw_fd(process);
+        let copy = libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) as i32;
+        if copy < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(copy))
+    }
+}
+
+/// Soft and hard limit of a resource of a process. KERNEL: prlimit(2).
+pub fn limit(pid: Pid, resource: u32) -> io::Result<(u64, u64)> {
+    let mut now = libc::rlimit64 {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: nothing is set; the kernel writes one rlimit64.
+    let r = unsafe { libc::prlimit64(pid, resource, std::ptr::null(), &raw mut now) };
+    match r {
+        0 => Ok((now.rlim_cur, now.rlim_max)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Bytes that can be read at once: of a pipe or a stream all, of other sockets the first message's. KERNEL: FIONREAD.
+pub fn waiting(fd: BorrowedFd) -> io::Result<usize> {
+    let mut n: i32 = 0;
+    // SAFETY: the kernel writes one int.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut n) } {
+        0 => Ok(n.max(0) as usize),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// An option of a socket that is an int.
+pub fn socket_option(fd: BorrowedFd, option: i32) -> io::Result<i32> {
+    let mut value: i32 = 0;
+    let mut size = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes to a live int.
+    let r = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw mut value).cast(),
+            &raw mut size,
+        )
+    };
+    match r {
+        0 => Ok(value),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A socket for questions about sockets. KERNEL: sock_diag(7).
+pub fn diagnosis() -> io::Result<File> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: plain numbers; the descriptor is new and has no other owner.
+    unsafe {
+        let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_SOCK_DIAG);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(File::from_raw_fd(fd))
+    }
+}
