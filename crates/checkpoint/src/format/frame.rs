@@ -95,9 +95,9 @@ pub fn unpack(head: &Head, stored: Vec<u8>) -> io::Result<Vec<u8>> {
     if !head.packed {
         return Ok(stored);
     }
-    let mut raw = Vec::with_capacity(head.raw as usize);
-    zstd::bulk::decompress_to_buffer(&stored, &mut raw)?;
-    match raw.len() == head.raw as usize {
+    let mut raw = vec![0; head.raw as usize];
+    let n = zstd::bulk::decompress_to_buffer(&stored, &mut raw)?;
+    match n == raw.len() {
         true => Ok(raw),
         false => Err(invalid("length of a frame")),
     }
