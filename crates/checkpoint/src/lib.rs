@@ -9,5 +9,6 @@
 //! reads a process's memory, and speaks to no other node. Start at [`home`] for what is captured, at [`format`] for the
 //! file, at [`assemble`] for the way back.
 
+pub mod assemble;
 pub mod format;
 pub mod home;

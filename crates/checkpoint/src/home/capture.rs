@@ -245,7 +245,7 @@ impl Streams {
     /// The kind of a description, or why it is none.
     fn settle(&self, group: &Group, what: Found) -> Result<Kind, (String, Option<&'static str>)> {
         let was = match what {
-            Found::Inside(kind) => return Ok(kind),
+            Found::Inside(kind) => return Ok(*kind),
             Found::Not(what, hint) => return Err((what, hint)),
             Found::Outside(was) => was,
         };

@@ -4,6 +4,7 @@ use super::kinds::{Kind, OpenFile};
 use super::types::{Bytes, Home, Identity};
 use ring::digest::{Context, SHA256};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -22,28 +23,53 @@ pub fn identity(found: &Metadata) -> Identity {
     }
 }
 
-/// How a file differs from what was recorded, as the end of a sentence. Another inode with the same content is the same
-/// file, where the content is known; a time alone is no difference then.
-pub fn difference(path: &Path, then: &Identity) -> Option<String> {
+/// How a file differs from what was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    Missing,
+    Unreadable(String),
+    Size {
+        then: u64,
+        now: u64,
+    },
+    Content,
+    /// Written since, or another file, of the same size; the content was not recorded.
+    Perhaps,
+}
+
+/// The end of a sentence that begins with the name of the file.
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Difference::Missing => f.write_str("is missing"),
+            Difference::Unreadable(why) => write!(f, "cannot be read: {why}"),
+            Difference::Size { then, now } => write!(f, "has {now} bytes, where it had {then}"),
+            Difference::Content => f.write_str("has another content"),
+            Difference::Perhaps => f.write_str("was written or replaced since"),
+        }
+    }
+}
+
+/// Another inode with the same content is the same file, where the content is known; a time alone is no difference then.
+pub fn difference(path: &Path, then: &Identity) -> Option<Difference> {
     let now = match fs::metadata(path) {
         Ok(found) => identity(&found),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Some("is missing".into()),
-        Err(e) => return Some(format!("cannot be read: {e}")),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Some(Difference::Missing),
+        Err(e) => return Some(Difference::Unreadable(e.to_string())),
     };
     if now.size != then.size {
-        return Some(format!(
-            "has {} bytes, where it had {}",
-            now.size, then.size
-        ));
+        return Some(Difference::Size {
+            then: then.size,
+            now: now.size,
+        });
     }
     if now.mtime_ns == then.mtime_ns && (now.dev, now.ino) == (then.dev, then.ino) {
         return None;
     }
     match then.sha256 {
         Some(hash) if sha256(path).is_ok_and(|now| now == hash) => None,
-        Some(_) => Some("has another content".into()),
-        None if now.mtime_ns == then.mtime_ns => Some("is another file of the same size".into()),
-        None => Some("was written since".into()),
+        Some(_) => Some(Difference::Content),
+        None => Some(Difference::Perhaps),
     }
 }
 

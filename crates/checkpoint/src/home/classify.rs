@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 /// A description, or why it is not carried.
 #[derive(Clone, Debug)]
 pub enum Found {
-    Inside(Kind),
+    Inside(Box<Kind>),
     /// It leads outside; fine for standard streams of the root. In words.
     Outside(String),
     /// In words, and what to do.
@@ -91,12 +91,12 @@ pub fn classify(group: &Group, kept: &mut Kept) -> Found {
 fn nameless(group: &Group, name: &[u8]) -> Found {
     let info = &group.first().info;
     match name {
-        b"[eventfd]" => Found::Inside(Kind::Event {
+        b"[eventfd]" => Found::Inside(Box::new(Kind::Event {
             count: info.event_count,
             semaphore: info.event_semaphore,
-        }),
-        b"[timerfd]" => Found::Inside(Kind::Timer(info.timer)),
-        b"[signalfd]" => Found::Inside(Kind::Signals { mask: info.mask }),
+        })),
+        b"[timerfd]" => Found::Inside(Box::new(Kind::Timer(info.timer))),
+        b"[signalfd]" => Found::Inside(Box::new(Kind::Signals { mask: info.mask })),
         b"[eventpoll]" => epoll::find(group),
         other => Found::no(format!(
             "{}, an object of the kernel",
@@ -118,12 +118,12 @@ fn regular(entry: &Entry, kept: &mut Kept) -> Found {
     if !deleted && !reachable(entry) {
         return Found::no(format!("{path}, which has another name now"));
     }
-    Found::Inside(Kind::File(OpenFile {
+    Found::Inside(Box::new(Kind::File(OpenFile {
         path,
         identity: identity(&entry.found),
         deleted,
         kept,
-    }))
+    })))
 }
 
 fn directory(entry: &Entry) -> Found {
@@ -131,11 +131,11 @@ fn directory(entry: &Entry) -> Found {
         return Found::no(format!("the directory {}, which was removed", entry.link));
     }
     let (dev, ino) = entry.inode();
-    Found::Inside(Kind::Directory {
+    Found::Inside(Box::new(Kind::Directory {
         path: entry.link.clone(),
         dev,
         ino,
-    })
+    }))
 }
 
 fn device(entry: &Entry) -> Found {
@@ -143,7 +143,7 @@ fn device(entry: &Entry) -> Found {
     let number = (major(number), minor(number));
     let path = entry.link.clone();
     if DEVICES.contains(&number) && reachable(entry) {
-        Found::Inside(Kind::Device { path })
+        Found::Inside(Box::new(Kind::Device { path }))
     } else if number == PTMX {
         Found::no(format!("{path}, from which a terminal is controlled"))
     } else if TERMINALS.contains(&number.0) {

@@ -19,10 +19,10 @@ pub fn find(group: &Group) -> Found {
         numbers.iter().all(same)
     };
     match group.members.iter().find(fits) {
-        Some(entry) => Found::Inside(Kind::Epoll {
+        Some(entry) => Found::Inside(Box::new(Kind::Epoll {
             watched: watched.clone(),
             of: entry.owner as u32,
-        }),
+        })),
         None => Found::no("an epoll that watches a file whose descriptor was closed"),
     }
 }

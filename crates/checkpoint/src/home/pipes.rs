@@ -31,7 +31,9 @@ pub fn find(groups: &[Group], holders: &Holders) -> (Vec<Pipe>, BTreeMap<usize, 
             Ok(pipe) => {
                 let number = pipes.len() as u32;
                 pipes.push(pipe);
-                let kinds = of.iter().map(|entry| Found::Inside(kind(entry, number)));
+                let kinds = of
+                    .iter()
+                    .map(|entry| Found::Inside(Box::new(kind(entry, number))));
                 found.extend(ends.iter().copied().zip(kinds));
             }
             Err(what) => found.extend(ends.into_iter().map(|at| (at, what.clone()))),

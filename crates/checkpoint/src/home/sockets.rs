@@ -49,7 +49,7 @@ pub fn find(groups: &[Group], holders: &Holders) -> (Vec<Pair>, BTreeMap<usize, 
             Ok((pair, ends)) => {
                 for (end, at) in (0..).zip(ends) {
                     let pair = pairs.len() as u32;
-                    found.insert(at, Found::Inside(Kind::Socket { pair, end }));
+                    found.insert(at, Found::Inside(Box::new(Kind::Socket { pair, end })));
                 }
                 pairs.push(pair);
             }

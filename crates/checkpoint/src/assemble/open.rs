@@ -1,0 +1,207 @@
+//! Every open file description, made once, at numbers above all that are used.
+
+use super::error::AssembleError;
+use super::how::How;
+use super::pipes;
+use super::put_back;
+use super::sys;
+use crate::home::{Bytes, Description, Home, Kind, Lock, OpenFile, Timer};
+use rustix::event::epoll;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, fcntl_setfl, flock, open, seek};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+/// Flags of open(2) that act at the open alone.
+const ONCE: u32 = (libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC) as u32;
+/// Of a file that had no name: O_TMPFILE, and O_DIRECTORY in it.
+pub const FILE_FLAGS: u32 = libc::O_TMPFILE as u32;
+/// Descriptors that are open for a moment only, and some of the caller's.
+const SPARE: u64 = 64;
+
+/// What stands for a description at the restart.
+pub enum Opened {
+    One(OwnedFd),
+    /// The caller's standard streams, by the numbers that the description had.
+    Streams(Vec<(u8, OwnedFd)>),
+}
+
+impl Opened {
+    /// What is to become the descriptor of this number.
+    pub fn at(&self, fd: i32) -> RawFd {
+        match self {
+            Opened::One(one) => one.as_raw_fd(),
+            Opened::Streams(streams) => {
+                let same = streams.iter().find(|(n, _)| i32::from(*n) == fd);
+                let any = same.or(streams.first());
+                any.map_or(-1, |(_, fd)| fd.as_raw_fd())
+            }
+        }
+    }
+}
+
+/// The first number that no process of the tree uses.
+fn base(home: &Home) -> i32 {
+    let all = home.processes.iter().flat_map(|p| &p.descriptors);
+    all.map(|d| d.fd).max().unwrap_or(2).max(2) + 1
+}
+
+/// Descriptors that the process must be allowed to have.
+pub fn needed(home: &Home) -> u64 {
+    // An end of a pair that is not used, and the streams, have numbers too.
+    let each = home.descriptions.len() + 2 * home.pairs.len() + 3;
+    base(home) as u64 + each as u64 + SPARE
+}
+
+/// Opens by name, with the recorded flags.
+pub fn try_open(path: &Bytes, flags: u32) -> io::Result<OwnedFd> {
+    let flags = OFlags::from_bits_retain(flags & !ONCE) | OFlags::CLOEXEC | OFlags::NOCTTY;
+    Ok(open(path.path(), flags, Mode::empty())?)
+}
+
+/// Makes all of them. After an error all are closed again.
+pub fn all(home: &Home, how: &How) -> Result<Vec<Opened>, AssembleError> {
+    let base = base(home);
+    let make = |what: String| move |source: io::Error| AssembleError::Make { what, source };
+    let mut pipes = pipes::Pipes::new(home);
+    let mut unnamed: HashMap<u32, OwnedFd> = HashMap::new();
+    let mut opened = Vec::with_capacity(home.descriptions.len());
+    for d in &home.descriptions {
+        let one = match &d.kind {
+            Kind::Outside { stds, .. } => {
+                let streams = streams(stds, base).map_err(make(d.to_string()))?;
+                opened.push(Opened::Streams(streams));
+                continue;
+            }
+            Kind::Pipe { pipe } => pipes.pipe(*pipe, d),
+            Kind::Fifo { pipe, path } => pipes.fifo(*pipe, path, d),
+            Kind::Socket { pair, end } => pipes.socket(*pair, *end, d),
+            Kind::File(file) => self::file(file, d, how, &mut unnamed),
+            Kind::Directory { path, .. } | Kind::Device { path } => try_open(path, d.flags),
+            Kind::Event { count, semaphore } => event(*count, *semaphore),
+            Kind::Timer(t) => timer(t, home.taken),
+            Kind::Signals { mask } => sys::signals(*mask),
+            Kind::Epoll { .. } => epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Into::into),
+        };
+        let one = one.and_then(|fd| {
+            settle(d, fd.as_fd())?;
+            sys::duplicate_above(fd.as_fd(), base)
+        });
+        opened.push(Opened::One(one.map_err(make(d.to_string()))?));
+    }
+    Ok(opened)
+}
+
+fn streams(stds: &[u8], base: i32) -> io::Result<Vec<(u8, OwnedFd)>> {
+    let one = |n: &u8| {
+        let own = sys::standard(*n).ok_or(io::ErrorKind::NotFound)?;
+        Ok((*n, sys::duplicate_above(own, base)?))
+    };
+    stds.iter().map(one).collect()
+}
+
+/// Offset, status flags and locks.
+fn settle(d: &Description, fd: BorrowedFd) -> io::Result<()> {
+    if d.flags & libc::O_PATH as u32 != 0 {
+        return Ok(());
+    }
+    match &d.kind {
+        // The offset of a directory is the file system's cookie; one that it does not take starts anew.
+        Kind::Directory { .. } => drop(seek(fd, SeekFrom::Start(d.offset))),
+        Kind::File(_) => drop(seek(fd, SeekFrom::Start(d.offset))?),
+        _ => {}
+    }
+    // KERNEL: F_SETFL takes O_APPEND, O_DIRECT, O_NOATIME, O_NONBLOCK; what an open took already stays.
+    let by_name = matches!(
+        d.kind,
+        Kind::File(_) | Kind::Directory { .. } | Kind::Device { .. }
+    );
+    if !by_name {
+        let mask = (libc::O_NONBLOCK | libc::O_DIRECT | libc::O_APPEND) as u32;
+        fcntl_setfl(fd, OFlags::from_bits_retain(d.flags & mask))?;
+    }
+    if let Some(Lock { exclusive, .. }) = d.flock {
+        let how = match exclusive {
+            true => FlockOperation::NonBlockingLockExclusive,
+            false => FlockOperation::NonBlockingLockShared,
+        };
+        flock(fd, how)?;
+    }
+    for l in &d.ofd_locks {
+        sys::lock(fd, libc::F_OFD_SETLK, l.exclusive, l.start, l.end)?;
+    }
+    Ok(())
+}
+
+fn file(
+    file: &OpenFile,
+    d: &Description,
+    how: &How,
+    unnamed: &mut HashMap<u32, OwnedFd>,
+) -> io::Result<OwnedFd> {
+    let (Some(key), Some(contents), true) = (file.kept, how.contents, file.deleted) else {
+        return try_open(&file.path, d.flags & !FILE_FLAGS);
+    };
+    let made = match unnamed.entry(key) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(new) => new.insert(put_back::without_name(file, key, contents)?),
+    };
+    reopen(made.as_fd(), d.flags & !FILE_FLAGS)
+}
+
+/// Another open file description of the same file. KERNEL: proc_pid_fd(5).
+pub fn reopen(fd: BorrowedFd, flags: u32) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    try_open(&Bytes(path.into_bytes()), flags)
+}
+
+fn event(count: u64, semaphore: bool) -> io::Result<OwnedFd> {
+    let mut flags = EventfdFlags::CLOEXEC;
+    flags.set(EventfdFlags::SEMAPHORE, semaphore);
+    let fd = eventfd(0, flags)?;
+    if count > 0 {
+        rustix::io::write(&fd, &count.to_ne_bytes())?;
+    }
+    Ok(fd)
+}
+
+fn timer(t: &Timer, taken: (i64, u32)) -> io::Result<OwnedFd> {
+    const ABSOLUTE: u32 = libc::TFD_TIMER_ABSTIME as u32;
+    let clock = match t.clock {
+        libc::CLOCK_REALTIME => TimerfdClockId::Realtime,
+        libc::CLOCK_BOOTTIME => TimerfdClockId::Boottime,
+        libc::CLOCK_REALTIME_ALARM => TimerfdClockId::RealtimeAlarm,
+        libc::CLOCK_BOOTTIME_ALARM => TimerfdClockId::BoottimeAlarm,
+        _ => TimerfdClockId::Monotonic,
+    };
+    let fd = timerfd_create(clock, TimerfdFlags::CLOEXEC)?;
+    if t.left_ns > 0 || t.interval_ns > 0 {
+        let calendar = matches!(t.clock, libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_ALARM);
+        let mut flags = TimerfdTimerFlags::empty();
+        let mut value = i128::from(t.left_ns);
+        // A time of the calendar stays that time; every other clock counts what was left.
+        if calendar && t.flags & ABSOLUTE != 0 {
+            value += i128::from(taken.0) * 1_000_000_000 + i128::from(taken.1);
+            flags = TimerfdTimerFlags::ABSTIME;
+        }
+        let time = |ns: i128| Timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: (ns % 1_000_000_000) as i64,
+        };
+        let new = Itimerspec {
+            it_interval: time(t.interval_ns.into()),
+            it_value: time(value),
+        };
+        timerfd_settime(&fd, flags, &new)?;
+    }
+    if t.ticks > 0 {
+        sys::set_ticks(fd.as_fd(), t.ticks)?;
+    }
+    Ok(fd)
+}
