@@ -115,6 +115,9 @@ fn user(pid: Pid) -> Option<String> {
             Some(process) if process != pid.to_string() => {
                 format!("a thread of process {process} ({comm})")
             }
+            _ if of("State:").is_some_and(|s| s.starts_with('Z')) => {
+                format!("{comm}, which has ended and was not waited for")
+            }
             _ => format!("{comm}, which runs"),
         });
     }

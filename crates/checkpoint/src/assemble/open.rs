@@ -98,6 +98,15 @@ pub fn all(home: &Home, how: &How) -> Result<Vec<Opened>, AssembleError> {
     Ok(opened)
 }
 
+/// The standard streams of the calling process, for what it has to say when a restart fails late.
+pub fn callers(home: &Home) -> Vec<(u8, OwnedFd)> {
+    let base = base(home);
+    let open = (0..3).filter(|n| sys::standard(*n).is_some());
+    open.filter_map(|n| streams(&[n], base).ok())
+        .flatten()
+        .collect()
+}
+
 fn streams(stds: &[u8], base: i32) -> io::Result<Vec<(u8, OwnedFd)>> {
     let one = |n: &u8| {
         let own = sys::standard(*n).ok_or(io::ErrorKind::NotFound)?;

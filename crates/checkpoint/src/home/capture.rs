@@ -94,6 +94,9 @@ pub fn capture(subjects: &[Subject], options: &Options) -> Result<Home, Vec<Unca
         ..Home::default()
     };
     let mut subjects = subjects.to_vec();
+    if subjects.is_empty() {
+        refused.add(&Process::default(), "no process was named", None);
+    }
     for s in &subjects {
         let mut wrong = Vec::new();
         match process::read(s, &mut wrong) {
@@ -255,7 +258,11 @@ impl Streams {
             own.extend(self.terminals.get(&number).into_iter().flatten());
         }
         match own.is_empty() {
-            true => Err((was, None)),
+            // Often inherited by mistake, from a shell or an editor.
+            true => Err((
+                was,
+                Some("start the program without it, as with N>&- in a shell"),
+            )),
             false => Ok(Kind::Outside { stds: own, was }),
         }
     }

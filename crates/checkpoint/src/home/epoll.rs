@@ -8,7 +8,9 @@ use super::table::{Entry, Group};
 /// The kernel names the watched descriptors by the numbers under which they were added. They are added again in a process
 /// of which all of these numbers lead to what is watched.
 pub fn find(group: &Group) -> Found {
-    let watched = &group.first().info.watched;
+    // The kernel's order is that of its addresses.
+    let mut watched = group.first().info.watched.clone();
+    watched.sort_by_key(|w| w.fd);
     let mut numbers: Vec<i32> = watched.iter().map(|w| w.fd).collect();
     numbers.sort_unstable();
     if numbers.windows(2).any(|w| w[0] == w[1]) {
@@ -20,7 +22,7 @@ pub fn find(group: &Group) -> Found {
     };
     match group.members.iter().find(fits) {
         Some(entry) => Found::Inside(Box::new(Kind::Epoll {
-            watched: watched.clone(),
+            watched,
             of: entry.owner as u32,
         })),
         None => Found::no("an epoll that watches a file whose descriptor was closed"),
