@@ -1,8 +1,9 @@
 //! Everything that can go wrong, found before a process is started.
 
+use super::by_name::{FILE_FLAGS, try_open};
 use super::error::AssembleError;
 use super::how::{How, Warning};
-use super::open::{FILE_FLAGS, needed, try_open};
+use super::open::needed;
 use super::plan::Plan;
 use super::sys;
 use crate::home::{Description, Difference, Home, Kind, OpenFile, Process, difference};

@@ -1,6 +1,6 @@
 //! Pipes, FIFOs and socket pairs, with what waits in them.
 
-use super::open::{reopen, try_open};
+use super::by_name::{reopen, try_open};
 use super::sys;
 use crate::home::{Bytes, Description, Home, Pair, Pipe};
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -59,7 +59,9 @@ impl<'a> Pipes<'a> {
             true => (&made.reader, &mut made.used[0]),
             false => (&made.writer, &mut made.used[1]),
         };
-        if !(d.reads() && d.writes()) && !std::mem::replace(used, true) {
+        let both = d.reads() && d.writes();
+        let first = !std::mem::replace(used, true);
+        if first && !both {
             return end.try_clone();
         }
         // One more description of an end. O_DIRECT is set afterwards: no open of a pipe takes it.

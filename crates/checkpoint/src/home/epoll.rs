@@ -1,6 +1,6 @@
 //! Epoll instances: what they watch, by the descriptors of one process.
 
-use super::classify::Found;
+use super::found::Found;
 use super::kinds::Kind;
 use super::sys;
 use super::table::{Entry, Group};
@@ -11,8 +11,7 @@ pub fn find(group: &Group) -> Found {
     // The kernel's order is that of its addresses.
     let mut watched = group.first().info.watched.clone();
     watched.sort_by_key(|w| w.fd);
-    let mut numbers: Vec<i32> = watched.iter().map(|w| w.fd).collect();
-    numbers.sort_unstable();
+    let numbers: Vec<i32> = watched.iter().map(|w| w.fd).collect();
     if numbers.windows(2).any(|w| w[0] == w[1]) {
         return Found::no("an epoll that watches one number twice");
     }

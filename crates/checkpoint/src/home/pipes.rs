@@ -1,6 +1,6 @@
 //! Pipes and FIFOs: whose ends they are, and the bytes that wait in them.
 
-use super::classify::Found;
+use super::found::Found;
 use super::kinds::Kind;
 use super::outside::Holders;
 use super::process::same;
