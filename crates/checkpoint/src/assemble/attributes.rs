@@ -22,6 +22,7 @@ pub fn set(p: &Process) -> Result<(), Failed> {
     if let Some(persona) = p.personality {
         sys::set_personality(persona);
     }
+    raise_limits(p);
     let rights = |e| (Step::Rights, e);
     if getuid().is_root() {
         let three = |ids: &[u32; 4]| [ids[0], ids[1], ids[2]];
@@ -31,6 +32,18 @@ pub fn set(p: &Process) -> Result<(), Failed> {
         sys::set_no_new_privs().map_err(rights)?;
     }
     Ok(())
+}
+
+/// Hard limits that are too low, while this process may still raise them.
+fn raise_limits(p: &Process) {
+    for (resource, limit) in p.limits.iter().enumerate() {
+        let resource = resource as u32;
+        if let Ok((soft, hard)) = sys::limit(resource)
+            && hard < limit.hard
+        {
+            drop(sys::set_limit(resource, soft, limit.hard));
+        }
+    }
 }
 
 /// Last of all: they would hinder the making of descriptors.

@@ -7,6 +7,7 @@ mod damage;
 mod restart;
 mod run;
 mod sys;
+mod terminal;
 
 use std::panic::catch_unwind;
 
@@ -23,6 +24,8 @@ const TESTS: &[(&str, fn())] = &[
     ("a_shells_pipeline_is_made_again", restart::pipeline),
     ("exit_status_and_signals_reach_the_shell", restart::ends),
     ("kept_files_come_back", restart::kept_files),
+    ("a_restarted_job_obeys_its_shell", terminal::job_control),
+    ("a_full_disk_leaves_nothing", terminal::no_space),
     ("everything_uncarried_is_named", capture::uncarried),
     ("a_tree_must_be_whole", capture::not_whole),
     ("changed_files_are_named", capture::changed_files),
@@ -34,6 +37,12 @@ fn main() {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     if words.first().is_some_and(|w| w == "restart") {
         run::become_tree(&words[1..]);
+    }
+    if words.first().is_some_and(|w| w == "save") {
+        return run::save(&words[1..]);
+    }
+    if words.first().is_some_and(|w| w == "fill") {
+        return terminal::fill(words[1].as_ref());
     }
     // As the harness does it: filters, the list of tests, and one line a test.
     if words.iter().any(|w| w == "--list") {

@@ -154,6 +154,13 @@ pub fn restart(path: &Path, how: &[&str]) -> Command {
     command
 }
 
+/// Writes the checkpoint of one process: its number, the file.
+pub fn save(words: &[String]) {
+    let subject = Subject::of(words[0].parse().unwrap()).unwrap();
+    let home = capture(&[subject], &Options::default()).unwrap();
+    write(&home, Path::new(&words[1]));
+}
+
 /// The child side of [`restart`].
 pub fn become_tree(words: &[String]) -> ! {
     let reader = Reader::open(Path::new(&words[0])).unwrap();
