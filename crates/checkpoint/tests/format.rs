@@ -333,15 +333,13 @@ fn forged_files_end_in_errors_and_never_in_panics() {
     let body = whole.len() - 32;
     let other = dir.at("other");
     for at in 16..body {
-        for flip in [0x01, 0x80, 0xff] {
-            let mut bytes = whole.clone();
-            bytes[at] ^= flip;
-            let digest = ring::digest::digest(&ring::digest::SHA256, &bytes[..body]);
-            bytes[body..].copy_from_slice(digest.as_ref());
-            fs::write(&other, &bytes).unwrap();
-            // Other content may be sound; that no call panics is what is tested.
-            drop(read_all(&other));
-            drop(inspect(&other));
-        }
+        let mut bytes = whole.clone();
+        bytes[at] ^= [0x01, 0x80, 0xff][at % 3];
+        let digest = ring::digest::digest(&ring::digest::SHA256, &bytes[..body]);
+        bytes[body..].copy_from_slice(digest.as_ref());
+        fs::write(&other, &bytes).unwrap();
+        // Other content may be sound; that no call panics is what is tested.
+        drop(read_all(&other));
+        drop(inspect(&other));
     }
 }

@@ -6,9 +6,9 @@ use super::how::{How, Warning};
 use super::open::needed;
 use super::plan::Plan;
 use super::sys;
-use crate::home::{Description, Difference, Home, Kind, OpenFile, Process, difference};
+use crate::home::{Bytes, Description, Difference, Home, Kind, OpenFile, Process, difference};
 use armento_model::Pid;
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, FileType, access};
 use rustix::process::{getgid, getuid, test_kill_process_group};
 use std::collections::BTreeSet;
 use std::fs;
@@ -213,8 +213,8 @@ fn description(
     how: &How,
     warnings: &mut BTreeSet<String>,
 ) -> Result<(), AssembleError> {
-    let open = |path: &crate::home::Bytes, flags: u32| {
-        try_open(path, flags)
+    let open = |path: &Bytes, flags: u32, of: FileType| {
+        try_open(path, flags, of)
             .map(drop)
             .map_err(|source| AssembleError::Open {
                 path: path.to_string(),
@@ -223,9 +223,10 @@ fn description(
     };
     match &d.kind {
         Kind::File(file) => self::file(file, d, how, warnings),
-        Kind::Directory { path, .. } | Kind::Device { path } => open(path, d.flags),
+        Kind::Directory { path, .. } => open(path, d.flags, FileType::Directory),
+        Kind::Device { path } => open(path, d.flags, FileType::CharacterDevice),
         // Opened in earnest, one would wait for the other end.
-        Kind::Fifo { path, .. } => open(path, libc::O_PATH as u32),
+        Kind::Fifo { path, .. } => open(path, libc::O_PATH as u32, FileType::Fifo),
         Kind::Outside { stds, .. } => {
             let closed = stds.iter().find(|n| sys::standard(**n).is_none());
             closed.map_or(Ok(()), |n| Err(AssembleError::Stream(*n)))
@@ -268,7 +269,7 @@ fn file(
 }
 
 fn opens(file: &OpenFile, d: &Description) -> Result<(), AssembleError> {
-    let opened = try_open(&file.path, d.flags & !FILE_FLAGS);
+    let opened = try_open(&file.path, d.flags & !FILE_FLAGS, FileType::RegularFile);
     opened.map(drop).map_err(|source| AssembleError::Open {
         path: file.path.to_string(),
         source,

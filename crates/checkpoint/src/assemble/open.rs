@@ -1,6 +1,6 @@
 //! Every open file description, made once, at numbers above all that are used.
 
-use super::by_name::{FILE_FLAGS, reopen, try_open};
+use super::by_name::{FILE_FLAGS, SETTABLE, reopen, try_open};
 use super::error::AssembleError;
 use super::how::How;
 use super::pipes;
@@ -9,7 +9,7 @@ use super::sys;
 use crate::home::{Description, Home, Kind, Lock, OpenFile, Timer};
 use rustix::event::epoll;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{FlockOperation, OFlags, SeekFrom, fcntl_setfl, flock, seek};
+use rustix::fs::{FileType, FlockOperation, OFlags, SeekFrom, fcntl_setfl, flock, seek};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -74,7 +74,8 @@ pub fn all(home: &Home, how: &How) -> Result<Vec<Opened>, AssembleError> {
             Kind::Fifo { pipe, path } => pipes.fifo(*pipe, path, d),
             Kind::Socket { pair, end } => pipes.socket(*pair, *end, d),
             Kind::File(file) => self::file(file, d, how, &mut unnamed),
-            Kind::Directory { path, .. } | Kind::Device { path } => try_open(path, d.flags),
+            Kind::Directory { path, .. } => try_open(path, d.flags, FileType::Directory),
+            Kind::Device { path } => try_open(path, d.flags, FileType::CharacterDevice),
             Kind::Event { count, semaphore } => event(*count, *semaphore),
             Kind::Timer(t) => timer(t, home.taken),
             Kind::Signals { mask } => sys::signals(*mask),
@@ -117,14 +118,13 @@ fn settle(d: &Description, fd: BorrowedFd) -> io::Result<()> {
         Kind::File(_) => drop(seek(fd, SeekFrom::Start(d.offset))?),
         _ => {}
     }
-    // KERNEL: F_SETFL takes O_APPEND, O_DIRECT, O_NOATIME, O_NONBLOCK; what an open took already stays.
+    // Of what was opened by name they are set already.
     let by_name = matches!(
         d.kind,
         Kind::File(_) | Kind::Directory { .. } | Kind::Device { .. }
     );
     if !by_name {
-        let mask = (libc::O_NONBLOCK | libc::O_DIRECT | libc::O_APPEND) as u32;
-        fcntl_setfl(fd, OFlags::from_bits_retain(d.flags & mask))?;
+        fcntl_setfl(fd, OFlags::from_bits_retain(d.flags & SETTABLE))?;
     }
     if let Some(Lock { exclusive, .. }) = d.flock {
         let how = match exclusive {
@@ -146,7 +146,7 @@ fn file(
     unnamed: &mut HashMap<u32, OwnedFd>,
 ) -> io::Result<OwnedFd> {
     let (Some(key), Some(contents), true) = (file.kept, how.contents, file.deleted) else {
-        return try_open(&file.path, d.flags & !FILE_FLAGS);
+        return try_open(&file.path, d.flags & !FILE_FLAGS, FileType::RegularFile);
     };
     let made = match unnamed.entry(key) {
         Entry::Occupied(known) => known.into_mut(),

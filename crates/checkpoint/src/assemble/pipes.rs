@@ -3,7 +3,7 @@
 use super::by_name::{reopen, try_open};
 use super::sys;
 use crate::home::{Bytes, Description, Home, Pair, Pipe};
-use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::fs::{FileType, OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
@@ -73,7 +73,7 @@ impl<'a> Pipes<'a> {
         let nonblocking = libc::O_NONBLOCK as u32;
         if let Entry::Vacant(new) = self.pipes.entry(pipe) {
             // KERNEL: fifo(7): on Linux an open for both never waits; now no other open waits either.
-            let both = try_open(path, libc::O_RDWR as u32 | nonblocking)?;
+            let both = try_open(path, libc::O_RDWR as u32 | nonblocking, FileType::Fifo)?;
             fill(both.as_fd(), recorded)?;
             new.insert(Ends {
                 reader: both.try_clone()?,
@@ -81,7 +81,7 @@ impl<'a> Pipes<'a> {
                 used: [true; 2],
             });
         }
-        try_open(path, d.flags | nonblocking)
+        try_open(path, d.flags, FileType::Fifo)
     }
 
     /// A socket cannot be opened again; each end is one description.

@@ -1,7 +1,8 @@
 //! In which order processes are forked, and whose sessions and groups they join. No I/O.
 
-use crate::home::Home;
+use crate::home::{Home, Process};
 use armento_model::Pid;
+use std::collections::HashMap;
 
 /// Whose session or group a process is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,74 +13,70 @@ pub enum Of {
     Process(usize),
 }
 
-pub struct Plan<'a> {
-    home: &'a Home,
-    same_pids: bool,
+pub struct Plan {
+    sessions: Vec<Of>,
+    groups: Vec<Of>,
+    parents: Vec<Option<usize>>,
+    children: Vec<Vec<usize>>,
 }
 
-impl<'a> Plan<'a> {
-    pub fn new(home: &'a Home, same_pids: bool) -> Plan<'a> {
-        Plan { home, same_pids }
-    }
-
-    /// The root keeps the session and the group of the calling process unless it gets its own number back. A session or
-    /// group whose leader has ended is led by the first process that is in it, unless the root is in it too: that one is
-    /// the shell's.
-    fn leader(&self, number: impl Fn(usize) -> Pid, index: usize) -> Of {
-        let wanted = number(index);
-        let leader = self.home.index(wanted).filter(|at| number(*at) == wanted);
-        match leader {
-            Some(0) if !self.same_pids => Of::Caller,
-            Some(at) => Of::Process(at),
-            None if wanted == number(0) => Of::Caller,
-            None => {
-                let first = (0..self.home.processes.len()).find(|at| number(*at) == wanted);
-                first.map_or(Of::Caller, Of::Process)
+impl Plan {
+    pub fn new(home: &Home, same_pids: bool) -> Plan {
+        let all = &home.processes;
+        let parents = all.iter().map(|p| p.parent.map(|at| at as usize));
+        let parents: Vec<Option<usize>> = parents.collect();
+        let mut children = vec![Vec::new(); all.len()];
+        for (at, parent) in parents.iter().enumerate().skip(1) {
+            // One whose parent had ended is forked by the root on a detour.
+            if let Some(own) = children.get_mut(parent.unwrap_or(0)) {
+                own.push(at);
             }
+        }
+        Plan {
+            sessions: leaders(all, same_pids, |p| p.sid),
+            groups: leaders(all, same_pids, |p| p.pgid),
+            parents,
+            children,
         }
     }
 
     pub fn session(&self, index: usize) -> Of {
-        self.leader(|at| self.home.processes[at].sid, index)
+        self.sessions[index]
     }
 
     pub fn group(&self, index: usize) -> Of {
-        self.leader(|at| self.home.processes[at].pgid, index)
+        self.groups[index]
     }
 
     pub fn leads_session(&self, index: usize) -> bool {
         self.session(index) == Of::Process(index)
     }
 
-    /// Children that a process forks, of those before (or behind) its setsid. A child that is in another session than its
-    /// parent, and leads none, was forked before.
+    /// Whether a process is forked before its parent's setsid: it is in another session, and leads none.
+    fn early(&self, index: usize) -> bool {
+        let parent = self.parents[index].unwrap_or(0);
+        self.leads_session(parent)
+            && self.session(index) != self.session(parent)
+            && !self.leads_session(index)
+    }
+
+    /// Children that a process forks, of those before (or behind) its setsid.
     pub fn children(&self, index: usize, before_session: bool) -> Vec<usize> {
-        let own = self.session(index);
-        let leads = self.leads_session(index);
-        let is_child = |at: &usize| match self.home.processes[*at].parent {
-            Some(parent) => parent as usize == index,
-            // One whose parent had ended: forked by the root on a detour.
-            None => index == 0 && *at != 0,
-        };
-        let early = |at: &usize| leads && self.session(*at) != own && !self.leads_session(*at);
-        let all = (0..self.home.processes.len()).filter(is_child);
-        all.filter(|at| early(at) == before_session).collect()
+        let own = self.children[index].iter().copied();
+        own.filter(|at| self.early(*at) == before_session).collect()
     }
 
     /// Processes that cannot be in the session that they were in.
     pub fn misplaced(&self) -> Vec<usize> {
-        let count = self.home.processes.len();
         let mut found = Vec::new();
         // What each process's session was at its birth, and is.
-        let mut sessions: Vec<(Of, Of)> = Vec::with_capacity(count);
-        for index in 0..count {
-            let parent = self.home.processes[index].parent;
-            let inherited = match parent.and_then(|p| sessions.get(p as usize).copied()) {
+        let mut sessions: Vec<(Of, Of)> = Vec::with_capacity(self.sessions.len());
+        for index in 0..self.sessions.len() {
+            let parent = self.parents[index].or((index > 0).then_some(0));
+            let inherited = match parent.and_then(|p| sessions.get(p).copied()) {
                 None => Of::Caller,
-                Some((birth, now)) => {
-                    let early = self.children(parent.unwrap_or(0) as usize, true);
-                    if early.contains(&index) { birth } else { now }
-                }
+                Some((birth, _)) if self.early(index) => birth,
+                Some((_, now)) => now,
             };
             let leads = self.leads_session(index);
             let now = if leads { Of::Process(index) } else { inherited };
@@ -92,10 +89,31 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// The root keeps the session and the group of the calling process unless it gets its own number back. A session or group
+/// whose leader has ended is led by the first process that is in it, unless the root is in it too: that one is the shell's.
+fn leaders(all: &[Process], same_pids: bool, number: impl Fn(&Process) -> Pid) -> Vec<Of> {
+    let mut leaders: HashMap<Pid, Of> = HashMap::new();
+    for (at, p) in all.iter().enumerate() {
+        let of = match at {
+            0 if !(same_pids && number(p) == p.pid) => Of::Caller,
+            _ => Of::Process(at),
+        };
+        leaders.entry(number(p)).or_insert(of);
+    }
+    // The leader itself, where it lives, and not the first in the list.
+    for (at, p) in all.iter().enumerate().skip(1) {
+        let led = leaders.entry(p.pid);
+        if number(p) == p.pid {
+            led.and_modify(|of| *of = Of::Process(at));
+        }
+    }
+    let of = |p: &Process| leaders.get(&number(p)).copied().unwrap_or(Of::Caller);
+    all.iter().map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::Process;
 
     fn home(rows: &[(Pid, Option<u32>, Pid, Pid)]) -> Home {
         let one = |(pid, parent, pgid, sid): &(Pid, Option<u32>, Pid, Pid)| Process {

@@ -81,7 +81,7 @@ struct Run<'a, 'b> {
     home: &'a Home,
     how: &'a How<'b>,
     board: &'a Board,
-    plan: Plan<'a>,
+    plan: Plan,
     opened: Vec<Opened>,
     callers: Vec<(u8, OwnedFd)>,
     terminal: proxy::Terminal,

@@ -5,6 +5,7 @@ use super::fdinfo::Held;
 use super::found::Found;
 use super::kinds::{Description, Kind};
 use super::outside::Holders;
+use super::sound::PROCESSES_MAX;
 use super::subject::{Options, Subject};
 use super::table::{self, Entry, Group};
 use super::types::{Descriptor, Home, Process, RecordLock};
@@ -61,8 +62,14 @@ pub fn capture(subjects: &[Subject], options: &Options) -> Result<Home, Vec<Unca
         ..Home::default()
     };
     let mut subjects = subjects.to_vec();
-    if subjects.is_empty() {
-        refused.add(&Process::default(), "no process was named", None);
+    match subjects.len() {
+        0 => refused.add(&Process::default(), "no process was named", None),
+        1..=PROCESSES_MAX => {}
+        n => {
+            let what = format!("it has {n} processes; a checkpoint holds {PROCESSES_MAX}");
+            refused.add(&Process::default(), what, None);
+            subjects.clear();
+        }
     }
     for s in &subjects {
         let mut wrong = Vec::new();
@@ -224,14 +231,13 @@ impl Streams {
             let number = group.first().found.rdev();
             own.extend(self.terminals.get(&number).into_iter().flatten());
         }
-        match own.is_empty() {
-            // Often inherited by mistake, from a shell or an editor.
-            true => Err((
-                was,
-                Some("start the program without it, as with N>&- in a shell"),
-            )),
-            false => Ok(Kind::Outside { stds: own, was }),
+        if !own.is_empty() {
+            return Ok(Kind::Outside { stds: own, was });
         }
+        // A socket is the program's own; a pipe or a terminal was inherited by mistake, from a shell or an editor.
+        let inherited = group.first().kind() != FileType::Socket;
+        let hint = "start the program without it, as with N>&- in a shell";
+        Err((was, inherited.then_some(hint)))
     }
 }
 

@@ -3,51 +3,65 @@
 use super::sys;
 use super::types::Process;
 use armento_model::Pid;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 
 /// Puts parents before their children, the root first, and notes the parents' indexes.
 pub fn order(processes: &mut Vec<Process>) {
-    let mut waiting = std::mem::take(processes);
-    let root = waiting.first().map_or(0, |p| p.pid);
-    let known: Vec<Pid> = waiting.iter().map(|p| p.pid).collect();
+    let mut waiting: BTreeMap<Pid, Process> = BTreeMap::new();
+    let root = processes.first().map_or(0, |p| p.pid);
+    for p in processes.drain(..) {
+        waiting.insert(p.pid, p);
+    }
+    let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
     // Those whose parent is outside begin trees of their own, behind the root's.
-    waiting.sort_by_key(|p| (p.pid != root, known.contains(&p.ppid), p.pid));
-    let mut at: HashMap<Pid, u32> = HashMap::new();
-    while !waiting.is_empty() {
-        let ready =
-            |p: &Process| p.pid == root || !known.contains(&p.ppid) || at.contains_key(&p.ppid);
-        // The kernel has no circles of parents; were there one, its first process counts as without a parent.
-        let next = waiting.iter().position(ready).unwrap_or(0);
-        let mut p = waiting.remove(next);
-        p.parent = at.get(&p.ppid).copied().filter(|_| p.pid != root);
-        at.insert(p.pid, processes.len() as u32);
-        processes.push(p);
+    let mut heads = vec![root];
+    for p in waiting.values().filter(|p| p.pid != root) {
+        match waiting.contains_key(&p.ppid) {
+            true => children.entry(p.ppid).or_default().push(p.pid),
+            false => heads.push(p.pid),
+        }
+    }
+    for head in heads {
+        let mut next = VecDeque::from([(head, None)]);
+        while let Some((pid, parent)) = next.pop_front() {
+            let Some(mut p) = waiting.remove(&pid) else {
+                continue;
+            };
+            let index = processes.len() as u32;
+            p.parent = parent;
+            let own = children.remove(&pid).unwrap_or_default();
+            next.extend(own.into_iter().map(|child| (child, Some(index))));
+            processes.push(p);
+        }
     }
 }
 
 /// What hinders, with the index of the process: shared tables, children that are not part of it.
 pub fn hindrances(processes: &[Process]) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    for (at, p) in processes.iter().enumerate() {
-        for (what, name) in SHARED {
-            for other in &processes[..at] {
-                if sys::share(p.pid, other.pid, *what).unwrap_or(false) {
-                    found.push((at, format!("it shares {name} with process {}", other.pid)));
+    let inside: BTreeSet<Pid> = processes.iter().map(|p| p.pid).collect();
+    for (what, name) in SHARED {
+        // In the kernel's order, so that each is compared with a few.
+        let mut known: Vec<Pid> = Vec::new();
+        for (at, p) in processes.iter().enumerate() {
+            let order = |other: &Pid| sys::compare(*other, p.pid, *what);
+            match known.binary_search_by(order) {
+                Ok(same) => {
+                    let other = known[same];
+                    found.push((at, format!("it shares {name} with process {other}")));
                 }
+                Err(place) => known.insert(place, p.pid),
             }
             let threads = tasks(p.pid).into_iter().filter(|tid| *tid != p.pid);
-            for tid in threads {
-                if !sys::share(p.pid, tid, *what).unwrap_or(true) {
-                    found.push((at, format!("its thread {tid} has {name} of its own")));
-                }
+            for tid in threads.filter(|tid| sys::compare(p.pid, *tid, *what).is_ne()) {
+                found.push((at, format!("its thread {tid} has {name} of its own")));
             }
         }
-        for child in children(p.pid) {
-            if !processes.iter().any(|p| p.pid == child) {
-                found.push((at, stranger(child)));
-            }
-        }
+    }
+    for (at, p) in processes.iter().enumerate() {
+        let strangers = children(p.pid).into_iter().filter(|c| !inside.contains(c));
+        found.extend(strangers.map(|child| (at, stranger(child))));
     }
     found
 }

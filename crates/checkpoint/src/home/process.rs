@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn names_with_brackets_and_spaces_are_no_fields() {
         let mut p = Process::default();
-        let text = b"12 (a) b (c) S 1 2 3 34816 5 6 7 8 9 10 11 12 13 14 15 20 -5 1 0 0";
+        let text = b"12 (a) b (c) S 1 2 3 34816 5 6 7 8 9 10 11 12 13 14 20 -5 1 0 0";
         stat(text, &mut p).unwrap();
         assert_eq!((p.ppid, p.pgid, p.sid), (1, 2, 3));
         assert_eq!((p.terminal, p.nice), (Some(34816), -5));

@@ -5,8 +5,8 @@ use super::table::DESCRIPTORS_MAX;
 use super::types::{Home, Process};
 use std::collections::HashSet;
 
-/// Processes of one tree. KERNEL: pid_max is at most 4 Mi; a tree of more than this is no tree of a user.
-const PROCESSES_MAX: usize = 1 << 16;
+/// Processes of one tree: each begins on a copy of its parent's stack, so their depth is bounded by that.
+pub const PROCESSES_MAX: usize = 1 << 12;
 /// KERNEL: fs.nr_open is 1 Mi unless an administrator raised it.
 const FD_MAX: i32 = 1 << 20;
 /// KERNEL: fs.pipe-max-size may be raised; no pipe of ours is larger.

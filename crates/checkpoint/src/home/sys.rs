@@ -28,9 +28,10 @@ pub fn compare_files(a: (Pid, i32), b: (Pid, i32)) -> io::Result<Ordering> {
     kcmp(a.0, b.0, KCMP_FILE, a.1 as u64, b.1 as u64)
 }
 
-/// Whether two tasks have one table of descriptors (KCMP_FILES), or one working directory and umask (KCMP_FS).
-pub fn share(a: Tid, b: Tid, what: i32) -> io::Result<bool> {
-    kcmp(a, b, what, 0, 0).map(|o| o == Ordering::Equal)
+/// The order of two tasks by their table of descriptors (KCMP_FILES), or by their working directory and umask (KCMP_FS).
+/// A task that has ended meanwhile has none, and counts as the smaller one.
+pub fn compare(a: Tid, b: Tid, what: i32) -> Ordering {
+    kcmp(a, b, what, 0, 0).unwrap_or(Ordering::Less)
 }
 
 /// Whether the entry `target` of the epoll instance `epoll` leads to what the process has as `target` now.
