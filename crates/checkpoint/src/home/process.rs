@@ -2,7 +2,6 @@
 
 use super::changes::identity;
 use super::subject::Subject;
-use super::sys;
 use super::types::{LIMITS, Limit, Process, Program};
 use super::values::Bytes;
 use armento_model::Pid;
@@ -31,10 +30,7 @@ pub fn read(subject: &Subject, wrong: &mut Vec<(String, Option<String>)>) -> io:
     // KERNEL: fs/proc/base.c, proc_pid_personality: for those who may attach only.
     let personality = fs::read_to_string(dir.join("personality")).ok();
     p.personality = personality.and_then(|t| u32::from_str_radix(t.trim(), 16).ok());
-    for (resource, limit) in p.limits.iter_mut().enumerate() {
-        let (soft, hard) = sys::limit(pid, resource as u32)?;
-        *limit = Limit { soft, hard };
-    }
+    p.limits = limits(&fs::read_to_string(dir.join("limits"))?)?;
     places(&dir, subject, &mut p, wrong)?;
     if fs::read(dir.join("timers")).is_ok_and(|t| !t.is_empty()) {
         let hint = "checkpoint it when no timer of timer_create runs";
@@ -45,6 +41,22 @@ pub fn read(subject: &Subject, wrong: &mut Vec<(String, Option<String>)>) -> io:
 
 fn number(text: &str) -> i32 {
     text.trim().parse().unwrap_or(0)
+}
+
+/// Limits by the number of their resource. KERNEL: fs/proc/base.c, proc_pid_limits: in this order, "%-25s %-20s %-20s %-10s"
+/// below a heading. Other users' may be read too, unlike with prlimit(2).
+fn limits(text: &str) -> io::Result<[Limit; LIMITS]> {
+    let value = |line: &str, columns: std::ops::Range<usize>| match line.get(columns)?.trim() {
+        "unlimited" => Some(u64::MAX),
+        number => number.parse().ok(),
+    };
+    let one = |line: &str| {
+        let (soft, hard) = (value(line, 26..46)?, value(line, 47..67)?);
+        Some(Limit { soft, hard })
+    };
+    let all: Option<Vec<Limit>> = text.lines().skip(1).take(LIMITS).map(one).collect();
+    let all = all.and_then(|all| all.try_into().ok());
+    all.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// `status`, of which `stat` has not all.
@@ -134,11 +146,18 @@ pub fn same(a: &Path, b: &Path) -> bool {
     matches!((of(a), of(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-const _: () = assert!(LIMITS == 16, "RLIMIT_RTTIME is 15");
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_are_those_of_the_kernel() {
+        let found = limits(&fs::read_to_string("/proc/self/limits").unwrap()).unwrap();
+        let asked = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        assert_eq!(Some(found[7].soft), asked.current);
+        let asked = rustix::process::getrlimit(rustix::process::Resource::Rttime);
+        assert_eq!(found[15].hard, asked.maximum.unwrap_or(u64::MAX));
+    }
 
     #[test]
     fn names_with_brackets_and_spaces_are_no_fields() {

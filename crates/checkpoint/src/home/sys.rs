@@ -74,20 +74,6 @@ pub fn copy_descriptor(pid: Pid, fd: i32) -> io::Result<OwnedFd> {
     }
 }
 
-/// Soft and hard limit of a resource of a process. KERNEL: prlimit(2).
-pub fn limit(pid: Pid, resource: u32) -> io::Result<(u64, u64)> {
-    let mut now = libc::rlimit64 {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: nothing is set; the kernel writes one rlimit64.
-    let r = unsafe { libc::prlimit64(pid, resource, std::ptr::null(), &raw mut now) };
-    match r {
-        0 => Ok((now.rlim_cur, now.rlim_max)),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Bytes that can be read at once: of a pipe or a stream all, of other sockets the first message's. KERNEL: FIONREAD.
 pub fn waiting(fd: BorrowedFd) -> io::Result<usize> {
     let mut n: i32 = 0;

@@ -4,6 +4,7 @@
 
 mod capture;
 mod damage;
+mod lives;
 mod restart;
 mod run;
 mod sys;
@@ -21,9 +22,10 @@ const TESTS: &[(&str, fn())] = &[
         "trees_are_made_again_with_their_numbers",
         restart::tree_same,
     ),
-    ("a_shells_pipeline_is_made_again", restart::pipeline),
-    ("exit_status_and_signals_reach_the_shell", restart::ends),
-    ("kept_files_come_back", restart::kept_files),
+    ("a_shells_pipeline_is_made_again", lives::pipeline),
+    ("exit_status_and_signals_reach_the_shell", lives::ends),
+    ("kept_files_come_back", lives::kept_files),
+    ("a_users_process_is_the_users_again", lives::of_a_user),
     ("a_restarted_job_obeys_its_shell", terminal::job_control),
     ("a_full_disk_leaves_nothing", terminal::no_space),
     ("everything_uncarried_is_named", capture::uncarried),
