@@ -16,7 +16,6 @@ use armento_model::Pid;
 use rustix::fs::FileType;
 use std::collections::HashMap;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What is not carried, as it is found.
@@ -212,7 +211,7 @@ impl Streams {
         let mut terminals: HashMap<u64, Vec<u8>> = HashMap::new();
         let devices = |g: &&Group| g.first().kind() == FileType::CharacterDevice;
         for group in groups.iter().filter(devices) {
-            let at = terminals.entry(group.first().found.rdev()).or_default();
+            let at = terminals.entry(group.first().found.st_rdev).or_default();
             at.extend(stds(group));
             at.sort_unstable();
         }
@@ -228,7 +227,7 @@ impl Streams {
         };
         let mut own = stds(group);
         if own.is_empty() && group.first().kind() == FileType::CharacterDevice {
-            let number = group.first().found.rdev();
+            let number = group.first().found.st_rdev;
             own.extend(self.terminals.get(&number).into_iter().flatten());
         }
         if !own.is_empty() {

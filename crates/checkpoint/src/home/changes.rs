@@ -4,22 +4,23 @@ use super::kinds::{Kind, OpenFile};
 use super::types::Home;
 use super::values::{Bytes, Identity};
 use ring::digest::{Context, SHA256};
+use rustix::fs::{Stat, stat};
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-pub fn identity(found: &Metadata) -> Identity {
-    let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
+pub fn identity(found: &Stat) -> Identity {
+    let ns = |s: i64, ns: u64| i128::from(s) * 1_000_000_000 + i128::from(ns);
     Identity {
-        dev: found.dev(),
-        ino: found.ino(),
-        size: found.size(),
-        mode: found.mode(),
-        mtime_ns: ns(found.mtime(), found.mtime_nsec()),
-        ctime_ns: ns(found.ctime(), found.ctime_nsec()),
+        dev: found.st_dev,
+        ino: found.st_ino,
+        size: found.st_size as u64,
+        mode: found.st_mode,
+        mtime_ns: ns(found.st_mtime, found.st_mtime_nsec),
+        ctime_ns: ns(found.st_ctime, found.st_ctime_nsec),
         sha256: None,
     }
 }
@@ -53,9 +54,9 @@ impl fmt::Display for Difference {
 
 /// Another inode with the same content is the same file, where the content is known; a time alone is no difference then.
 pub fn difference(path: &Path, then: &Identity) -> Option<Difference> {
-    let now = match fs::metadata(path) {
+    let now = match stat(path) {
         Ok(found) => identity(&found),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Some(Difference::Missing),
+        Err(Errno::NOENT) => return Some(Difference::Missing),
         Err(e) => return Some(Difference::Unreadable(e.to_string())),
     };
     if now.size != then.size {
@@ -116,7 +117,7 @@ pub fn record_hashes(home: &mut Home, size_max: u64) {
         });
     for (path, then) in programs.chain(files) {
         let unchanged = |then: &Identity| {
-            let now = fs::metadata(path.path()).map(|m| identity(&m));
+            let now = stat(path.path()).map(|found| identity(&found));
             now.is_ok_and(|now| now == *then)
         };
         if then.size <= size_max

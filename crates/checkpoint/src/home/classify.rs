@@ -9,7 +9,6 @@ use super::table::{Entry, Group};
 use super::values::Bytes;
 use rustix::fs::{FileType, major, minor};
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 
 /// Devices without a state of their own. KERNEL: Documentation/admin-guide/devices.txt: null, zero, full, random, urandom,
 /// and /dev/tty, which is the controlling terminal of the one that opens it.
@@ -92,7 +91,7 @@ fn nameless(group: &Group, name: &[u8]) -> Found {
 
 fn regular(entry: &Entry, kept: &mut Kept) -> Found {
     let (path, deleted) = match entry.link.0.strip_suffix(b" (deleted)") {
-        Some(path) if entry.found.nlink() == 0 => (Bytes(path.to_vec()), true),
+        Some(path) if entry.found.st_nlink == 0 => (Bytes(path.to_vec()), true),
         _ => (entry.link.clone(), false),
     };
     let kept = kept.key(entry);
@@ -124,7 +123,7 @@ fn directory(entry: &Entry) -> Found {
 }
 
 fn device(entry: &Entry) -> Found {
-    let number = entry.found.rdev();
+    let number = entry.found.st_rdev;
     let number = (major(number), minor(number));
     let path = entry.link.clone();
     if DEVICES.contains(&number) && reachable(entry) {

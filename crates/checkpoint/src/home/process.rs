@@ -5,6 +5,7 @@ use super::subject::Subject;
 use super::types::{LIMITS, Limit, Process, Program};
 use super::values::Bytes;
 use armento_model::Pid;
+use rustix::fs::stat as stat_of;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -113,7 +114,7 @@ fn places(
 ) -> io::Result<()> {
     p.exe = Program {
         path: subject.exe.clone(),
-        identity: match fs::metadata(subject.exe.path()) {
+        identity: match stat_of(subject.exe.path()) {
             Ok(found) => identity(&found),
             Err(_) => Default::default(),
         },

@@ -4,14 +4,12 @@ use super::fdinfo::{self, FdInfo};
 use super::sys;
 use super::values::Bytes;
 use armento_model::Pid;
-use rustix::fs::FileType;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, openat, readlinkat, statat};
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 
 /// Descriptors of one process beyond which no checkpoint is made.
 pub const DESCRIPTORS_MAX: usize = 1 << 20;
@@ -24,18 +22,18 @@ pub struct Entry {
     pub fd: i32,
     /// Where `/proc/PID/fd/N` leads, as the kernel writes it.
     pub link: Bytes,
-    pub found: Metadata,
+    pub found: Stat,
     pub info: FdInfo,
 }
 
 impl Entry {
     pub fn kind(&self) -> FileType {
-        FileType::from_raw_mode(self.found.mode())
+        FileType::from_raw_mode(self.found.st_mode)
     }
 
     /// Device and inode, which pipes and sockets have too.
     pub fn inode(&self) -> (u64, u64) {
-        (self.found.dev(), self.found.ino())
+        (self.found.st_dev, self.found.st_ino)
     }
 
     pub fn has_flag(&self, flag: i32) -> bool {
@@ -73,9 +71,9 @@ impl Group {
 
 /// The descriptors of one process, by number. Those in `skip` belong to the tracer.
 pub fn entries(owner: usize, pid: Pid, skip: &[i32]) -> io::Result<Vec<Entry>> {
-    let dir = PathBuf::from(format!("/proc/{pid}/fd"));
+    let path = format!("/proc/{pid}/fd");
     let mut numbers: Vec<i32> = Vec::new();
-    for entry in fs::read_dir(&dir)? {
+    for entry in fs::read_dir(&path)? {
         let name = entry?.file_name();
         let number = name.to_str().and_then(|n| n.parse().ok());
         numbers.extend(number.filter(|n| !skip.contains(n)));
@@ -84,18 +82,39 @@ pub fn entries(owner: usize, pid: Pid, skip: &[i32]) -> io::Result<Vec<Entry>> {
         }
     }
     numbers.sort_unstable();
-    let one = |fd: i32| -> io::Result<Entry> {
-        let at = dir.join(fd.to_string());
+    // From open directories: the way through /proc is the larger part of a look.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let links = open(&path, flags, Mode::empty())?;
+    let infos = open(format!("/proc/{pid}/fdinfo"), flags, Mode::empty())?;
+    let mut buffer = vec![0; 4096];
+    let mut one = |fd: i32| -> io::Result<Entry> {
+        let name = fd.to_string();
+        let reading = OFlags::RDONLY | OFlags::CLOEXEC;
+        let info = openat(&infos, &name, reading, Mode::empty())?;
+        let text = read_all(&info, &mut buffer)?;
         Ok(Entry {
             owner,
             pid,
             fd,
-            link: Bytes::from(fs::read_link(&at)?.as_path()),
-            found: fs::metadata(&at)?,
-            info: fdinfo::parse(&fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}"))?),
+            link: Bytes(readlinkat(&links, &name, Vec::new())?.into_bytes()),
+            found: statat(&links, &name, AtFlags::empty())?,
+            info: fdinfo::parse(&String::from_utf8_lossy(text)),
         })
     };
-    numbers.into_iter().map(one).collect()
+    numbers.into_iter().map(&mut one).collect()
+}
+
+/// KERNEL: fs/seq_file.c: a read gives less than it was asked for at the end only, of a file that is shown at once.
+fn read_all<'a>(file: &OwnedFd, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+    let mut length = 0;
+    loop {
+        let n = rustix::io::read(file, &mut buffer[length..])?;
+        length += n;
+        if length < buffer.len() {
+            return Ok(&buffer[..length]);
+        }
+        buffer.resize(2 * length, 0);
+    }
 }
 
 /// Groups in the order of their first descriptors. KERNEL: kcmp(2) orders open file descriptions; only those of one inode
@@ -104,13 +123,27 @@ pub fn group(entries: Vec<Entry>) -> io::Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     // Of each inode the groups in the kernel's order.
     let mut known: HashMap<(u64, u64, Bytes), Vec<usize>> = HashMap::new();
+    // Children mostly have what their parents have, under the same numbers.
+    let mut last: HashMap<i32, usize> = HashMap::new();
     for entry in entries {
-        let key = (entry.found.dev(), entry.found.ino(), entry.link.clone());
-        let alike = known.entry(key).or_default();
-        match find(&groups, alike, &entry)? {
-            Ok(at) => groups[alike[at]].members.push(entry),
+        let (fd, guess) = (entry.fd, last.get(&entry.fd).copied());
+        if let Some(at) = guess
+            && alike(groups[at].first(), &entry)
+            && compare(groups[at].first(), &entry)?.is_eq()
+        {
+            groups[at].members.push(entry);
+            continue;
+        }
+        let (dev, ino) = entry.inode();
+        let same = known.entry((dev, ino, entry.link.clone())).or_default();
+        match find(&groups, same, &entry)? {
+            Ok(at) => {
+                groups[same[at]].members.push(entry);
+                last.insert(fd, same[at]);
+            }
             Err(at) => {
-                alike.insert(at, groups.len());
+                same.insert(at, groups.len());
+                last.insert(fd, groups.len());
                 groups.push(Group {
                     members: vec![entry],
                 });
@@ -120,13 +153,20 @@ pub fn group(entries: Vec<Entry>) -> io::Result<Vec<Group>> {
     Ok(groups)
 }
 
+fn alike(a: &Entry, b: &Entry) -> bool {
+    a.inode() == b.inode() && a.link == b.link
+}
+
+fn compare(a: &Entry, b: &Entry) -> io::Result<Ordering> {
+    sys::compare_files((a.pid, a.fd), (b.pid, b.fd))
+}
+
 /// As `binary_search_by`, with comparisons that may fail.
-fn find(groups: &[Group], alike: &[usize], entry: &Entry) -> io::Result<Result<usize, usize>> {
-    let (mut low, mut high) = (0, alike.len());
+fn find(groups: &[Group], among: &[usize], entry: &Entry) -> io::Result<Result<usize, usize>> {
+    let (mut low, mut high) = (0, among.len());
     while low < high {
         let middle = low + (high - low) / 2;
-        let other = groups[alike[middle]].first();
-        match sys::compare_files((other.pid, other.fd), (entry.pid, entry.fd))? {
+        match compare(groups[among[middle]].first(), entry)? {
             Ordering::Equal => return Ok(Ok(middle)),
             Ordering::Less => low = middle + 1,
             Ordering::Greater => high = middle,
