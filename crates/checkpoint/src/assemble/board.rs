@@ -4,6 +4,8 @@ use super::error::{AssembleError, Step};
 use super::sys;
 use crate::home::Home;
 use armento_model::Pid;
+use rustix::io::Errno;
+use rustix::process::{self, test_kill_process};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -83,10 +85,10 @@ impl Board {
         }
     }
 
-    /// The first failure is kept; everyone who waits sees it.
+    /// The first failure is kept; all processes that wait see it.
     pub(super) fn fail(&self, index: usize, step: Step, e: &io::Error) {
         let errno = e.raw_os_error().unwrap_or(libc::EIO) as u32;
-        // The details first, so that who sees the failure sees them; a second failure may mix with the first.
+        // The details first, so that a process that sees the failure sees them too.
         if self.words[FAILED].load(Ordering::Acquire) == 0 {
             self.words[FAILED_PROCESS].store(index as u32, Ordering::Relaxed);
             self.words[FAILED_ERRNO].store(errno, Ordering::Relaxed);
@@ -109,9 +111,14 @@ impl Board {
         self.wait(word, Some(PATIENCE), |n| n as usize >= self.processes)
     }
 
-    /// Waits for [`Board::release`], as long as it takes.
+    /// Waits for [`Board::release`], as long as the root lives.
     pub(super) fn wait_for_release(&self) -> io::Result<()> {
         self.wait(&self.words[RELEASED], None, |n| n != 0)
+    }
+
+    fn root_is_gone(&self) -> bool {
+        let root = self.pid(0).and_then(process::Pid::from_raw);
+        root.is_some_and(|root| test_kill_process(root) == Err(Errno::SRCH))
     }
 
     fn wait(
@@ -123,7 +130,7 @@ impl Board {
         let begun = Instant::now();
         loop {
             let now = word.load(Ordering::Acquire);
-            if self.words[FAILED].load(Ordering::Acquire) != 0 {
+            if self.words[FAILED].load(Ordering::Acquire) != 0 || self.root_is_gone() {
                 return Err(io::Error::from_raw_os_error(libc::ECANCELED));
             }
             if done(now) {

@@ -12,7 +12,7 @@ pub enum AssembleError {
     PidInUse { pid: Pid, by: String },
     #[error("process number {pid} is larger than this kernel gives ({max})")]
     PidTooLarge { pid: Pid, max: Pid },
-    #[error("only root, or who has CAP_CHECKPOINT_RESTORE, may choose process numbers")]
+    #[error("process numbers may be chosen by root and with CAP_CHECKPOINT_RESTORE only")]
     NoRight,
     #[error("the program {path} {what}")]
     Program { path: String, what: String },

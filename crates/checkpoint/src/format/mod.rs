@@ -9,9 +9,9 @@
 //! process; pages of equal content are stored once, zero pages not at all. A file is written under a temporary name, and
 //! renamed when it is complete and on the disk; it is its owner's only, since memory holds secrets.
 //!
-//! A file that is read may have been made by anybody: every length and index is bounded and checked before it is used, and
-//! nothing is used before the digest was compared. The digest finds damage. It is no signature: who may write to the file
-//! decides what a restart runs, as with any program file.
+//! A file that is read may have been forged: every length and index is bounded and checked before it is used, and nothing is
+//! used before the digest was compared. The digest finds damage. It is no signature: a user who may write to the file decides
+//! what a restart runs, as with any program file.
 //!
 //! This room starts no process. Start at [`Writer`] and [`Reader`].
 
@@ -27,6 +27,9 @@ mod runs;
 mod scan;
 mod temporary;
 mod writer;
+
+#[cfg(test)]
+mod tests;
 
 pub use error::{FormatError, Result};
 pub use header::{FORMAT_VERSION, Header, Summary, Totals};

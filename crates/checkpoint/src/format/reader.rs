@@ -12,6 +12,7 @@ use crate::home::Home;
 use armento_model::Pid;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A checkpoint that is whole, and as it was written.
@@ -26,7 +27,12 @@ impl Reader {
     /// Reads all of it once, and says what is wrong with it.
     pub fn open(path: &Path) -> Result<Reader> {
         let failed = |e| FormatError::io("read", path, e);
-        let file = File::open(path).map_err(failed)?;
+        // A FIFO would wait for a writer.
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path);
+        let file = file.map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(FormatError::NotACheckpoint(path.to_owned()));
         }

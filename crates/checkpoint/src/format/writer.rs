@@ -77,7 +77,7 @@ impl Writer {
     }
 
     /// Bytes in pieces; at least one, so that the reader finds it.
-    fn pieces(&mut self, kind: Kind, id: u32, bytes: &[u8]) -> Result<()> {
+    pub(super) fn pieces(&mut self, kind: Kind, id: u32, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return self.put(kind, id, 0, Vec::new());
         }

@@ -29,7 +29,7 @@ pub enum Kind {
     Device {
         path: Bytes,
     },
-    /// An object outside the tree. The one who restarts gives it: their descriptor of the same number.
+    /// An object outside the tree. A restart takes the standard stream of the same number of its caller.
     Outside {
         /// Which of the root's descriptors 0, 1 and 2 are this description, in order; never empty.
         stds: Vec<u8>,

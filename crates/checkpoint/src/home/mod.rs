@@ -2,8 +2,8 @@
 //!
 //! It is read from proc(5), kcmp(2), copies of descriptors (pidfd_getfd(2)) and sock_diag(7), of processes that stand still.
 //! Nothing of them is changed: bytes that wait in pipes and sockets are copied (tee(2), MSG_PEEK). Their memory is not
-//! read, so they may be deputies, whose memory is on another node: a caller who knows better gives command line and
-//! program in [`Subject`].
+//! read, so they may be deputies, whose memory is on another node: their command line and program come from the
+//! caller, in [`Subject`].
 //!
 //! What cannot be put into a checkpoint is never left out in silence: all of it is returned as [`Uncarried`]. The one
 //! exception are the root's standard streams that lead outside the tree ([`Kind::Outside`]): a restart gives its own.

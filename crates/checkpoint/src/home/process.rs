@@ -28,7 +28,7 @@ pub fn read(subject: &Subject, wrong: &mut Vec<(String, Option<String>)>) -> io:
     status(&fs::read_to_string(dir.join("status"))?, &mut p, wrong);
     stat(&fs::read(dir.join("stat"))?, &mut p)?;
     p.oom_score_adj = number(&fs::read_to_string(dir.join("oom_score_adj"))?);
-    // KERNEL: fs/proc/base.c, proc_pid_personality: for those who may attach only.
+    // KERNEL: fs/proc/base.c, proc_pid_personality: readable with the rights of PTRACE_ATTACH only.
     let personality = fs::read_to_string(dir.join("personality")).ok();
     p.personality = personality.and_then(|t| u32::from_str_radix(t.trim(), 16).ok());
     p.limits = limits(&fs::read_to_string(dir.join("limits"))?)?;
