@@ -224,6 +224,10 @@ fn description(
     match &d.kind {
         Kind::File(file) => self::file(file, d, how, warnings),
         Kind::Directory { path, .. } => open(path, d.flags, FileType::Directory),
+        Kind::Device { path } if path.0 == b"/dev/tty" => {
+            let none = |_| AssembleError::NoTerminal;
+            open(path, d.flags, FileType::CharacterDevice).map_err(none)
+        }
         Kind::Device { path } => open(path, d.flags, FileType::CharacterDevice),
         // Opened in earnest, one would wait for the other end.
         Kind::Fifo { path, .. } => open(path, libc::O_PATH as u32, FileType::Fifo),

@@ -24,6 +24,8 @@ pub enum AssembleError {
     NoContent { path: String },
     #[error("standard stream {0} is closed here, and the program had it open")]
     Stream(u8),
+    #[error("the program had its terminal open (/dev/tty), and there is none here")]
+    NoTerminal,
     #[error("process {pid} belongs to user {uid}; you are user {ours}")]
     OtherUser { pid: Pid, uid: u32, ours: u32 },
     #[error("{needed} descriptors are needed, and {limit} are allowed")]
@@ -55,6 +57,7 @@ impl AssembleError {
             }
             AssembleError::NoContent { .. } => "make the checkpoint with --with-files",
             AssembleError::Stream(_) => "give it one, such as </dev/null or >/dev/null",
+            AssembleError::NoTerminal => "restart it from a terminal",
             AssembleError::OtherUser { .. } => "restart it as that user",
             AssembleError::Descriptors { .. } => "raise the limit: ulimit -n",
             AssembleError::Step { source, .. } if source.raw_os_error() == Some(libc::EEXIST) => {

@@ -6,6 +6,9 @@ use rustix::io::Errno;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+/// Temporary names that are tried.
+const NAMES_MAX: u32 = 64;
+
 /// What becomes of a file that has the name already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
@@ -31,23 +34,32 @@ impl Temporary {
             let not = std::io::Error::other("it is no ordinary file");
             return Err(FormatError::io("write", target, not));
         }
-        let Some(name) = target.file_name() else {
+        if target.file_name().is_none() {
             let not = std::io::Error::other("it is no name of a file");
             return Err(FormatError::io("write", target, not));
-        };
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.part", std::process::id()));
-        let at = target.with_file_name(hidden);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = open(&at, flags, Mode::RUSR | Mode::WUSR);
-        let file = file.map_err(|e| FormatError::io("create", &at, e.into()))?;
+        }
+        let (at, file) = Temporary::unused(target)?;
         let made = Temporary {
             target: target.to_owned(),
             at,
             kept: false,
         };
-        Ok((made, File::from(file)))
+        Ok((made, file))
+    }
+
+    /// A name that is free: a process of the same number may have been killed before.
+    fn unused(target: &Path) -> Result<(PathBuf, File)> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let pid = std::process::id();
+        let mut number = 0;
+        loop {
+            let at = target.with_file_name(format!(".armento-checkpoint.{pid}-{number}.part"));
+            match open(&at, flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => return Ok((at, File::from(file))),
+                Err(Errno::EXIST) if number < NAMES_MAX => number += 1,
+                Err(e) => return Err(FormatError::io("create", &at, e.into())),
+            }
+        }
     }
 
     pub fn target(&self) -> &Path {
