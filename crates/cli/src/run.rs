@@ -140,6 +140,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         storm,
         seed: args.seed,
         safe: args.safe,
+        restart: None,
         forward_files: args.forward_files,
     };
     // Only a daemon has the nodes; without one the next step reports that.

@@ -29,7 +29,7 @@ mod types;
 mod uncarried;
 
 pub use capture::{Options, Subject, capture};
-pub use changed::{Difference, changed, difference, record_hashes};
+pub use changed::{Difference, changed, difference, record_hashes, sha256};
 pub use kinds::{Description, Kind, OpenFile, Timer, Watched};
 pub use types::{
     Bytes, Descriptor, Home, Identity, LIMITS, Limit, Lock, Pair, Pipe, Process, Program,

@@ -77,6 +77,10 @@ impl KeeperTable {
                 let subject = format!("process {pid}");
                 self.end(ticket, Err(stays(&subject, stay, &detail)));
             }
+            Report::Checkpointed { ticket, done } => {
+                self.end(ticket, Ok(Answer::Checkpointed(done)));
+            }
+            Report::NotCheckpointed { ticket, refusal } => self.end(ticket, Err(refusal)),
             Report::CameHome {
                 pid,
                 from,
