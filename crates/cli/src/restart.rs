@@ -4,6 +4,7 @@
 
 use crate::dry_run::{self, DryRun};
 use crate::out::Failure;
+use crate::run::known_node;
 use armento_checkpoint::assemble::{self, AssembleError, Board, How};
 use armento_checkpoint::format::Reader;
 use armento_checkpoint::home::Home;
@@ -76,6 +77,15 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         eprintln!("armento: {w}");
     }
     drop(Session::connect().map_err(Failure::from)?);
+    if let Some(node) = &args.on {
+        known_node(node)?;
+    }
+    if args.pid == Numbers::New && home.processes.len() > 1 {
+        eprintln!(
+            "armento: {} processes get new numbers: those of them that keep the number of another still have the old one",
+            home.processes.len()
+        );
+    }
     start(args, &home, &how)
 }
 

@@ -238,7 +238,7 @@ fn not_started(e: &BirthError) -> i32 {
 }
 
 /// Whether `node` can be reached: checked before anything is started.
-fn known_node(node: &NodeName) -> anyhow::Result<()> {
+pub fn known_node(node: &NodeName) -> anyhow::Result<()> {
     let mut s = Session::connect().map_err(Failure::from)?;
     let answer = s
         .ask(Ask::Nodes, armento_client::ANSWER)

@@ -1,6 +1,5 @@
 //! What a daemon orders of keepers and hosts, and what these report.
 
-use crate::api::Refusal;
 use crate::checkpoint::{CheckpointOrder, Checkpointed};
 use crate::dfsa::MountVerdict;
 use crate::history::JobUse;
@@ -91,9 +90,12 @@ pub enum Report {
         ticket: u64,
         done: Checkpointed,
     },
+    /// The fields of a refusal.
     NotCheckpointed {
         ticket: u64,
-        refusal: Refusal,
+        code: String,
+        message: String,
+        hint: String,
     },
     /// It came home without an order: its node sent it away, or a call could only be served at home.
     CameHome {

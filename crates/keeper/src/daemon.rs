@@ -6,7 +6,7 @@
 use crate::events::report_processes;
 use crate::hosts::cut_off;
 use crate::lifecycle::scan_children;
-use crate::saved::save;
+use crate::saved::write_file;
 use crate::state::{Inbox, Item, Keep, Task, Why};
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Refusal, Report, socket_path};
 use armento_client::{Again, AskError, LineError, News, Session, version};
@@ -314,7 +314,7 @@ fn take(keep: &Arc<Keep>, order: Order) {
         }
         Order::Checkpoint { ticket, order } => {
             let k = keep.clone();
-            spawn::soon("checkpoint-file", move || save(&k, ticket, &order));
+            spawn::soon("checkpoint-file", move || write_file(&k, ticket, &order));
         }
         Order::Closed { nodes } => keep.hosts.close(nodes),
         Order::Cut { node } => cut_off(keep, &node),

@@ -37,4 +37,4 @@ pub(crate) use permission::allow_keeper;
 pub(crate) use refusal::refuses_start;
 pub(crate) use run::run_moves;
 pub(crate) use storm::{run_loss_storm, run_storm};
-pub(crate) use vacate::{FileView, Shape, vacate};
+pub(crate) use vacate::{FileView, Shape, make_room};

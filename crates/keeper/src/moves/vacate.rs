@@ -46,7 +46,7 @@ pub struct Shape {
 
 /// After `Ok` its leader is a deputy that waits for work of a body at `link`, and there is none yet. After an error it
 /// cannot go on: nothing of its program is left.
-pub fn vacate(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, shape: Shape) -> Result<()> {
+pub fn make_room(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, shape: Shape) -> Result<()> {
     let gone = || Err(MigrateError::Ended);
     keep.tracer
         .run(move |t| prepare(t, pid, false).map(drop))

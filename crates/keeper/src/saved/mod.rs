@@ -8,9 +8,10 @@
 mod body;
 mod copies;
 mod mapped;
+mod refuse;
 mod restart;
 mod save;
 mod write;
 
 pub(crate) use restart::begin_from_file;
-pub(crate) use save::save;
+pub(crate) use save::write_file;

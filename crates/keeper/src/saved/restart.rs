@@ -10,7 +10,7 @@
 use super::body::{MappedFile, SavedBody};
 use crate::calls::{make_thread, serve_host};
 use crate::hosts::connect_host;
-use crate::moves::{Shape, vacate};
+use crate::moves::{Shape, make_room};
 use crate::safe::{build, choose};
 use crate::state::{Keep, Kept, Process, Restarts, Tree, tell_user};
 use crate::sync::lock;
@@ -83,7 +83,7 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
         vdso,
         files: body.views(&files)?,
     };
-    vacate(keep, pid, &link, shape)?;
+    make_room(keep, pid, &link, shape)?;
     let tids = make_threads(keep, pid, &body, restarts.how.same_pids)?;
     close_on_exec(keep, pid, &process.close_on_exec())?;
     let unknown = body.renumber(&tids, &mut pages)?;

@@ -9,13 +9,14 @@
 //! From: `keeper/src/daemon.rs` (an order). Next: `copies.rs`; then `write.rs`.
 
 use super::copies::Copies;
+use super::refuse::{not_copied, refused};
 use super::write::write;
 use crate::state::Keep;
 use armento_checkpoint::home::{Home, Options, Subject, Uncarried, capture};
 use armento_client::api::{CheckpointOrder, Checkpointed, Refusal, Report};
-use armento_migrate::MigrateError;
 use armento_model::Pid;
 use armento_tracee::status;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -26,7 +27,7 @@ const PROCESSES_MAX: usize = 1024;
 const REASONS_MAX: usize = 20;
 
 /// Carries out an order and reports.
-pub fn save(keep: &Arc<Keep>, ticket: u64, order: &CheckpointOrder) {
+pub fn write_file(keep: &Arc<Keep>, ticket: u64, order: &CheckpointOrder) {
     let done = match keep.saving.swap(true, Ordering::AcqRel) {
         true => Err(refused(
             "busy",
@@ -42,16 +43,13 @@ pub fn save(keep: &Arc<Keep>, ticket: u64, order: &CheckpointOrder) {
     armento_tracee::sys::give_back();
     keep.daemon.report(match done {
         Ok(done) => Report::Checkpointed { ticket, done },
-        Err(refusal) => Report::NotCheckpointed { ticket, refusal },
+        Err(no) => Report::NotCheckpointed {
+            ticket,
+            code: no.code,
+            message: no.message,
+            hint: no.hint,
+        },
     });
-}
-
-pub fn refused(code: &str, message: String, hint: &str) -> Refusal {
-    Refusal {
-        code: code.into(),
-        message,
-        hint: hint.into(),
-    }
 }
 
 fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, Refusal> {
@@ -64,8 +62,9 @@ fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, R
         );
         return Err(refused("too-many", what, "name a part of the tree"));
     }
+    can_be_written(order)?;
     // What cannot be saved is named before anything is stopped.
-    look(keep, &pids, order)?;
+    look(&pids, order)?;
     let mut turns = Vec::new();
     for pid in &pids {
         turns.push(
@@ -79,13 +78,39 @@ fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, R
         copies.add(*pid).map_err(|e| not_copied(*pid, &e))?;
     }
     // All of them stand still.
-    let home = look(keep, &pids, order)?;
+    let home = look(&pids, order)?;
     let (copied, pause) = copies.go_on().map_err(|e| not_copied(pids[0], &e))?;
     drop(turns);
     let mut done = write(keep, home, copied, order)?;
     done.pause_us = pause.as_micros() as u64;
     done.total_us = begun.elapsed().as_micros() as u64;
     Ok(done)
+}
+
+/// As far as that can be seen before.
+fn can_be_written(order: &CheckpointOrder) -> Result<(), Refusal> {
+    let file = Path::new(&order.file);
+    if !order.overwrite && file.exists() {
+        let what = format!(
+            "{} exists already; nothing was stopped or written",
+            order.file
+        );
+        let hint = "name another file, or say --overwrite";
+        return Err(refused("exists", what, hint));
+    }
+    let dir = file.parent().unwrap_or(Path::new("/"));
+    if !dir.is_dir() {
+        let what = format!(
+            "there is no directory {}; nothing was stopped or written",
+            dir.display()
+        );
+        return Err(refused(
+            "no-directory",
+            what,
+            "make it, or name another file",
+        ));
+    }
+    Ok(())
 }
 
 /// The processes and all that descend from them; a parent before its children.
@@ -101,7 +126,7 @@ fn with_descendants(named: &[Pid]) -> Vec<Pid> {
     all
 }
 
-fn look(keep: &Keep, pids: &[Pid], order: &CheckpointOrder) -> Result<Home, Refusal> {
+fn look(pids: &[Pid], order: &CheckpointOrder) -> Result<Home, Refusal> {
     let subjects: Result<Vec<Subject>, Refusal> = pids
         .iter()
         .map(|pid| {
@@ -115,7 +140,6 @@ fn look(keep: &Keep, pids: &[Pid], order: &CheckpointOrder) -> Result<Home, Refu
         with_files: order.with_files,
         besides: vec![std::process::id() as Pid],
     };
-    let _ = keep;
     capture(&subjects?, &options).map_err(|all| cannot(&all))
 }
 
@@ -137,14 +161,4 @@ fn cannot(all: &[Uncarried]) -> Refusal {
         message,
         "docs/manual/checkpoint.md says what a checkpoint holds",
     )
-}
-
-pub fn not_copied(pid: Pid, e: &MigrateError) -> Refusal {
-    let (stay, detail) = (e.stay(), e.detail());
-    let why = match detail.is_empty() {
-        true => stay.explain().to_owned(),
-        false => detail,
-    };
-    let what = format!("process {pid} cannot be copied: {why}; it goes on, nothing was written");
-    refused(stay.code(), what, stay.remedy())
 }

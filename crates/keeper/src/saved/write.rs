@@ -4,7 +4,7 @@
 
 use super::copies::Copied;
 use super::mapped;
-use super::save::{not_copied, refused};
+use super::refuse::{not_copied, refused};
 use crate::state::Keep;
 use crate::sync::lock;
 use armento_checkpoint::format::{FormatError, Header, Overwrite, PAGE, Summary, Writer};

@@ -10,7 +10,7 @@ use armento_client::api::{Answer, CHECKPOINT_PIDS_MAX, CheckpointOrder, Order, R
 use armento_model::TreeId;
 use tokio::sync::oneshot;
 
-pub async fn checkpoint(asker: &Asker, order: CheckpointOrder) -> Result<Answer> {
+pub async fn write_checkpoint(asker: &Asker, order: CheckpointOrder) -> Result<Answer> {
     let pid = *order.pids.first().ok_or_else(|| {
         let what = "no process is named; nothing was written";
         refusal("bad-request", what, "armento ps lists them")

@@ -17,7 +17,7 @@ mod why;
 mod yama;
 
 pub use admit::admit_guests;
-pub use checkpoint::checkpoint;
+pub use checkpoint::write_checkpoint;
 pub use clocks::ClockWatch;
 pub use migrate::{move_process, move_soon, no_such, owner_of};
 pub use overhead::Overhead;
