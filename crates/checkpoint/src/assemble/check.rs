@@ -1,8 +1,9 @@
 //! Everything that can go wrong, found before a process is started.
 
+use super::by_name::{FILE_FLAGS, try_open};
 use super::error::AssembleError;
 use super::how::{How, Warning};
-use super::open::{FILE_FLAGS, needed, try_open};
+use super::open::needed;
 use super::plan::Plan;
 use super::sys;
 use crate::home::{Description, Difference, Home, Kind, OpenFile, Process, difference};
@@ -116,6 +117,9 @@ fn user(pid: Pid) -> Option<String> {
         return Some(match of("Tgid:") {
             Some(process) if process != pid.to_string() => {
                 format!("a thread of process {process} ({comm})")
+            }
+            _ if of("State:").is_some_and(|s| s.starts_with('Z')) => {
+                format!("{comm}, which has ended and was not waited for")
             }
             _ => format!("{comm}, which runs"),
         });

@@ -6,10 +6,15 @@ use super::pipes::close_all_but;
 use super::sys;
 use crate::home::{Home, Kind, Process};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// After: the process has these descriptors and no others. All stay open over an exec.
-pub fn put(home: &Home, index: usize, opened: &[Opened]) -> Result<(), (Step, io::Error)> {
+/// After: the process has these descriptors, open over an exec, and of others only `keep`, which an exec closes.
+pub fn put(
+    home: &Home,
+    index: usize,
+    opened: &[Opened],
+    keep: &[(u8, OwnedFd)],
+) -> Result<(), (Step, io::Error)> {
     let p = &home.processes[index];
     let step = |e| (Step::Descriptors, e);
     for d in &p.descriptors {
@@ -18,7 +23,8 @@ pub fn put(home: &Home, index: usize, opened: &[Opened]) -> Result<(), (Step, io
             .map_or(-1, |o| o.at(d.fd));
         sys::duplicate_to(from, d.fd).map_err(step)?;
     }
-    let own: Vec<RawFd> = p.descriptors.iter().map(|d| d.fd).collect();
+    let kept = keep.iter().map(|(_, fd)| fd.as_raw_fd());
+    let own: Vec<RawFd> = p.descriptors.iter().map(|d| d.fd).chain(kept).collect();
     close_all_but(&own).map_err(step)?;
     watches(home, index).map_err(|e| (Step::Epoll, e))?;
     locks(p).map_err(|e| (Step::Locks, e))

@@ -17,6 +17,7 @@
 
 mod attributes;
 mod board;
+mod by_name;
 mod check;
 mod descriptors;
 mod error;

@@ -1,14 +1,15 @@
 //! Every open file description, made once, at numbers above all that are used.
 
+use super::by_name::{FILE_FLAGS, reopen, try_open};
 use super::error::AssembleError;
 use super::how::How;
 use super::pipes;
 use super::put_back;
 use super::sys;
-use crate::home::{Bytes, Description, Home, Kind, Lock, OpenFile, Timer};
+use crate::home::{Description, Home, Kind, Lock, OpenFile, Timer};
 use rustix::event::epoll;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, fcntl_setfl, flock, open, seek};
+use rustix::fs::{FlockOperation, OFlags, SeekFrom, fcntl_setfl, flock, seek};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -18,10 +19,6 @@ use std::collections::hash_map::Entry;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// Flags of open(2) that act at the open alone.
-const ONCE: u32 = (libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC) as u32;
-/// Of a file that had no name: O_TMPFILE, and O_DIRECTORY in it.
-pub const FILE_FLAGS: u32 = libc::O_TMPFILE as u32;
 /// Descriptors that are open for a moment only, and some of the caller's.
 const SPARE: u64 = 64;
 
@@ -59,12 +56,6 @@ pub fn needed(home: &Home) -> u64 {
     base(home) as u64 + each as u64 + SPARE
 }
 
-/// Opens by name, with the recorded flags.
-pub fn try_open(path: &Bytes, flags: u32) -> io::Result<OwnedFd> {
-    let flags = OFlags::from_bits_retain(flags & !ONCE) | OFlags::CLOEXEC | OFlags::NOCTTY;
-    Ok(open(path.path(), flags, Mode::empty())?)
-}
-
 /// Makes all of them. After an error all are closed again.
 pub fn all(home: &Home, how: &How) -> Result<Vec<Opened>, AssembleError> {
     let base = base(home);
@@ -96,6 +87,15 @@ pub fn all(home: &Home, how: &How) -> Result<Vec<Opened>, AssembleError> {
         opened.push(Opened::One(one.map_err(make(d.to_string()))?));
     }
     Ok(opened)
+}
+
+/// The standard streams of the calling process, for what it has to say when a restart fails late.
+pub fn callers(home: &Home) -> Vec<(u8, OwnedFd)> {
+    let base = base(home);
+    let open = (0..3).filter(|n| sys::standard(*n).is_some());
+    open.filter_map(|n| streams(&[n], base).ok())
+        .flatten()
+        .collect()
 }
 
 fn streams(stds: &[u8], base: i32) -> io::Result<Vec<(u8, OwnedFd)>> {
@@ -153,12 +153,6 @@ fn file(
         Entry::Vacant(new) => new.insert(put_back::without_name(file, key, contents)?),
     };
     reopen(made.as_fd(), d.flags & !FILE_FLAGS)
-}
-
-/// Another open file description of the same file. KERNEL: proc_pid_fd(5).
-pub fn reopen(fd: BorrowedFd, flags: u32) -> io::Result<OwnedFd> {
-    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    try_open(&Bytes(path.into_bytes()), flags)
 }
 
 fn event(count: u64, semaphore: bool) -> io::Result<OwnedFd> {

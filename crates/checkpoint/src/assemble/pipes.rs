@@ -1,6 +1,6 @@
 //! Pipes, FIFOs and socket pairs, with what waits in them.
 
-use super::open::{reopen, try_open};
+use super::by_name::{reopen, try_open};
 use super::sys;
 use crate::home::{Bytes, Description, Home, Pair, Pipe};
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -15,9 +15,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// What was made so far. Its own descriptors are closed when all descriptions are open.
 pub struct Pipes<'a> {
     home: &'a Home,
-    /// Reading and writing end of each pipe; of a FIFO both are one.
-    pipes: HashMap<u32, (OwnedFd, OwnedFd)>,
+    pipes: HashMap<u32, Ends>,
     pairs: HashMap<u32, [OwnedFd; 2]>,
+}
+
+/// A pipe; of a FIFO both ends are one.
+struct Ends {
+    reader: OwnedFd,
+    writer: OwnedFd,
+    /// Whether the reader, the writer is a description of the tree already.
+    used: [bool; 2],
 }
 
 impl<'a> Pipes<'a> {
@@ -36,16 +43,28 @@ impl<'a> Pipes<'a> {
 
     pub fn pipe(&mut self, pipe: u32, d: &Description) -> io::Result<OwnedFd> {
         let recorded = self.recorded(pipe)?;
-        let (reader, writer) = match self.pipes.entry(pipe) {
+        let made = match self.pipes.entry(pipe) {
             Entry::Occupied(made) => made.into_mut(),
             Entry::Vacant(new) => {
                 let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
                 fill(writer.as_fd(), recorded)?;
-                new.insert((reader, writer))
+                new.insert(Ends {
+                    reader,
+                    writer,
+                    used: [false; 2],
+                })
             }
         };
-        let end = if d.reads() { reader } else { writer };
-        // O_DIRECT is set afterwards: no open of a pipe takes it.
+        let (end, used) = match d.reads() {
+            true => (&made.reader, &mut made.used[0]),
+            false => (&made.writer, &mut made.used[1]),
+        };
+        let both = d.reads() && d.writes();
+        let first = !std::mem::replace(used, true);
+        if first && !both {
+            return end.try_clone();
+        }
+        // One more description of an end. O_DIRECT is set afterwards: no open of a pipe takes it.
         reopen(end.as_fd(), d.flags & !(libc::O_DIRECT as u32))
     }
 
@@ -56,7 +75,11 @@ impl<'a> Pipes<'a> {
             // KERNEL: fifo(7): on Linux an open for both never waits; now no other open waits either.
             let both = try_open(path, libc::O_RDWR as u32 | nonblocking)?;
             fill(both.as_fd(), recorded)?;
-            new.insert((both.try_clone()?, both));
+            new.insert(Ends {
+                reader: both.try_clone()?,
+                writer: both,
+                used: [true; 2],
+            });
         }
         try_open(path, d.flags | nonblocking)
     }

@@ -17,6 +17,7 @@ use std::convert::Infallible;
 use std::ffi::CString;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 type Failed = (Step, io::Error);
 
@@ -59,6 +60,7 @@ pub fn assemble(home: &Home, how: &How, board: &Board) -> Result<Infallible, Ass
         board,
         plan: Plan::new(home, how.same_pids),
         opened: open::all(home, how)?,
+        callers: open::callers(home),
         terminal: proxy::Terminal::of_caller(),
         forked: RefCell::new(Vec::new()),
     };
@@ -73,6 +75,7 @@ struct Run<'a, 'b> {
     board: &'a Board,
     plan: Plan<'a>,
     opened: Vec<Opened>,
+    callers: Vec<(u8, OwnedFd)>,
     terminal: proxy::Terminal,
     /// Children of this process.
     forked: RefCell<Vec<Pid>>,
@@ -87,6 +90,9 @@ impl Run<'_, '_> {
         if step == Step::Exec {
             self.kill_all(index);
         }
+        if index == 0 {
+            self.give_streams_back();
+        }
         for child in self.forked.borrow().iter() {
             let _ = waitpid(process::Pid::from_raw(*child), WaitOptions::empty());
         }
@@ -96,6 +102,13 @@ impl Run<'_, '_> {
             step,
             source: e,
         })
+    }
+
+    /// So that the caller can say why.
+    fn give_streams_back(&self) {
+        for (number, stream) in &self.callers {
+            drop(sys::duplicate_to(stream.as_raw_fd(), (*number).into()));
+        }
     }
 
     /// The others may run already.
@@ -124,12 +137,12 @@ impl Run<'_, '_> {
         if index == 0 {
             // The streams of the calling process are kept until all others are ready.
             self.meet(Meeting::Ready)?;
-            descriptors::put(self.home, index, &self.opened)?;
+            descriptors::put(self.home, index, &self.opened, &self.callers)?;
             if !self.how.hold {
                 self.board.release();
             }
         } else {
-            descriptors::put(self.home, index, &self.opened)?;
+            descriptors::put(self.home, index, &self.opened, &[])?;
             self.meet(Meeting::Ready)?;
         }
         let released = self.board.wait_for_release();

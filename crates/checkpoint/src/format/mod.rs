@@ -33,4 +33,5 @@ pub use header::{FORMAT_VERSION, Header, Summary, Totals};
 pub use inspect::{Inspect, Inspected, inspect};
 pub use reader::Reader;
 pub use runs::{PAGE, Page};
-pub use writer::{Overwrite, Writer};
+pub use temporary::Overwrite;
+pub use writer::Writer;

@@ -1,11 +1,17 @@
 //! A file that has its name only when it is complete.
 
 use super::error::{FormatError, Result};
-use super::writer::Overwrite;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, open, renameat_with};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+
+/// What becomes of a file that has the name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    No,
+    Yes,
+}
 
 /// Removed when it is dropped before [`Temporary::keep`].
 pub struct Temporary {

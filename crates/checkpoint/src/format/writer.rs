@@ -5,7 +5,7 @@ use super::frame::{CHUNK, FRAMES_MAX, Key, Kind};
 use super::header::{Header, Summary, Totals};
 use super::pack::{Output, Pack};
 use super::runs::{Held, PAGE, RUNS, Run};
-use super::temporary::Temporary;
+use super::temporary::{Overwrite, Temporary};
 use crate::home::Home;
 use armento_model::Pid;
 use ring::digest::{SHA256, digest};
@@ -20,12 +20,6 @@ pub const IMAGE_MAX: u64 = 256 << 20;
 /// Digests that are remembered, 24 bytes each and the table's own: of 16 GiB of distinct pages. What comes later is
 /// compared with these only.
 const KNOWN_MAX: usize = 4 << 20;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overwrite {
-    No,
-    Yes,
-}
 
 /// A checkpoint that is being written. Dropped before [`Writer::finish`], it leaves nothing.
 pub struct Writer {

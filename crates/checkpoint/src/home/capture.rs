@@ -1,55 +1,22 @@
 //! From processes that stand still to [`Home`].
 
-use super::classify::{Found, Kept, classify};
+use super::classify::{Kept, classify};
 use super::fdinfo::Held;
+use super::found::Found;
 use super::kinds::{Description, Kind};
 use super::outside::Holders;
+use super::subject::{Options, Subject};
 use super::table::{self, Entry, Group};
-use super::types::{Bytes, Descriptor, Home, Lock, Process, RecordLock};
+use super::types::{Descriptor, Home, Process, RecordLock};
 use super::uncarried::Uncarried;
+use super::values::{Bytes, Lock};
 use super::{family, pipes, process, sockets};
 use armento_model::Pid;
 use rustix::fs::FileType;
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// A process to capture. Before: it stands still, and its user may trace it.
-#[derive(Clone, Debug, Default)]
-pub struct Subject {
-    pub pid: Pid,
-    pub argv: Vec<Bytes>,
-    /// Path of its program.
-    pub exe: Bytes,
-    /// Descriptors that are its tracer's, and not in the checkpoint.
-    pub skip: Vec<i32>,
-}
-
-impl Subject {
-    /// Reads command line and program from proc(5). Before: the process has its memory here.
-    pub fn of(pid: Pid) -> io::Result<Subject> {
-        let line = fs::read(format!("/proc/{pid}/cmdline"))?;
-        let line = line.strip_suffix(b"\0").unwrap_or(&line);
-        let words = line.split(|b| *b == 0).map(|w| Bytes(w.to_vec()));
-        Ok(Subject {
-            pid,
-            argv: words.collect(),
-            exe: Bytes::from(fs::read_link(format!("/proc/{pid}/exe"))?.as_path()),
-            skip: Vec::new(),
-        })
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The contents of open files are kept, so files that were deleted are no hindrance. The caller stores them
-    /// ([`Home::kept_files`]).
-    pub with_files: bool,
-    /// Processes that may hold descriptors of the tree and do not count as outside: its tracer.
-    pub besides: Vec<Pid>,
-}
 
 /// What is not carried, as it is found.
 struct Refusals(Vec<Uncarried>);
@@ -94,6 +61,9 @@ pub fn capture(subjects: &[Subject], options: &Options) -> Result<Home, Vec<Unca
         ..Home::default()
     };
     let mut subjects = subjects.to_vec();
+    if subjects.is_empty() {
+        refused.add(&Process::default(), "no process was named", None);
+    }
     for s in &subjects {
         let mut wrong = Vec::new();
         match process::read(s, &mut wrong) {
@@ -255,7 +225,11 @@ impl Streams {
             own.extend(self.terminals.get(&number).into_iter().flatten());
         }
         match own.is_empty() {
-            true => Err((was, None)),
+            // Often inherited by mistake, from a shell or an editor.
+            true => Err((
+                was,
+                Some("start the program without it, as with N>&- in a shell"),
+            )),
             false => Ok(Kind::Outside { stds: own, was }),
         }
     }

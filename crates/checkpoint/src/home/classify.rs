@@ -1,30 +1,15 @@
 //! What each open file description is.
 
-use super::changed::identity;
+use super::changes::identity;
 use super::epoll;
+use super::found::Found;
 use super::kinds::{Kind, OpenFile};
 use super::process::same;
 use super::table::{Entry, Group};
-use super::types::Bytes;
+use super::values::Bytes;
 use rustix::fs::{FileType, major, minor};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
-
-/// A description, or why it is not carried.
-#[derive(Clone, Debug)]
-pub enum Found {
-    Inside(Box<Kind>),
-    /// It leads outside; fine for standard streams of the root. In words.
-    Outside(String),
-    /// In words, and what to do.
-    Not(String, Option<&'static str>),
-}
-
-impl Found {
-    pub fn no(what: impl Into<String>) -> Found {
-        Found::Not(what.into(), None)
-    }
-}
 
 /// Devices without a state of their own. KERNEL: Documentation/admin-guide/devices.txt: null, zero, full, random, urandom,
 /// and /dev/tty, which is the controlling terminal of the one that opens it.

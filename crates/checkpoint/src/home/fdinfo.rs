@@ -1,7 +1,7 @@
 //! `/proc/PID/fdinfo/N`: what the kernel says of a descriptor. KERNEL: proc_pid_fdinfo(5).
 
 use super::kinds::{Timer, Watched};
-use super::types::Lock;
+use super::values::Lock;
 
 /// Locks in the words of the kernel. KERNEL: fs/locks.c, lock_get_status.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Open file descriptions: what a descriptor leads to.
 
-use super::types::{Bytes, Identity, Lock};
+use super::values::{Bytes, Identity, Lock};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -12,27 +12,29 @@
 //! they were.
 
 mod capture;
-mod changed;
+mod changes;
 mod classify;
 mod epoll;
 mod family;
 mod fdinfo;
+mod found;
 mod kinds;
 mod outside;
 mod pipes;
 mod process;
 mod sockets;
 mod sound;
+mod subject;
 mod sys;
 mod table;
 mod types;
 mod uncarried;
+mod values;
 
-pub use capture::{Options, Subject, capture};
-pub use changed::{Difference, changed, difference, record_hashes, sha256};
+pub use capture::capture;
+pub use changes::{Difference, changed, difference, record_hashes, sha256};
 pub use kinds::{Description, Kind, OpenFile, Timer, Watched};
-pub use types::{
-    Bytes, Descriptor, Home, Identity, LIMITS, Limit, Lock, Pair, Pipe, Process, Program,
-    RecordLock,
-};
+pub use subject::{Options, Subject};
+pub use types::{Descriptor, Home, LIMITS, Limit, Pair, Pipe, Process, Program, RecordLock};
 pub use uncarried::Uncarried;
+pub use values::{Bytes, Identity, Lock};

@@ -1,7 +1,7 @@
 //! Processes outside the tree that hold the other end of a pipe or a socket of it.
 
 use super::table::Group;
-use super::types::Bytes;
+use super::values::Bytes;
 use armento_model::Pid;
 use rustix::fs::FileType;
 use std::collections::{HashMap, HashSet};

@@ -1,6 +1,6 @@
 //! Pipes and FIFOs: whose ends they are, and the bytes that wait in them.
 
-use super::classify::Found;
+use super::found::Found;
 use super::kinds::Kind;
 use super::outside::Holders;
 use super::process::same;
@@ -71,7 +71,7 @@ fn one(ends: &[&Entry], holders: &Holders) -> Result<Pipe, Found> {
         ends.iter().any(|e| e.writes()),
     );
     if !(reader && writer) && other_end(copy.as_fd()).map_err(unreadable)? {
-        return Err(Found::Outside("a pipe to a process of another user".into()));
+        return Err(Found::Outside("a pipe whose other end is outside".into()));
     }
     let capacity = fcntl_getpipe_size(&copy).map_err(|e| unreadable(e.into()))?;
     let waiting = match reader {

@@ -1,9 +1,10 @@
 //! One process: names, numbers, rights, limits.
 
-use super::capture::Subject;
-use super::changed::identity;
+use super::changes::identity;
+use super::subject::Subject;
 use super::sys;
-use super::types::{Bytes, LIMITS, Limit, Process, Program};
+use super::types::{LIMITS, Limit, Process, Program};
+use super::values::Bytes;
 use armento_model::Pid;
 use std::fs;
 use std::io;

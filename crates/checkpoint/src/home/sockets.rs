@@ -1,11 +1,12 @@
 //! Sockets: pairs inside the tree, and what others lead to, in words.
 
-use super::classify::Found;
+use super::found::Found;
 use super::kinds::Kind;
 use super::outside::Holders;
 use super::sys;
 use super::table::{Entry, Group};
-use super::types::{Bytes, Pair};
+use super::types::Pair;
+use super::values::Bytes;
 use rustix::fs::FileType;
 use rustix::net::{RecvFlags, recv};
 use std::collections::BTreeMap;

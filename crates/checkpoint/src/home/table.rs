@@ -2,7 +2,7 @@
 
 use super::fdinfo::{self, FdInfo};
 use super::sys;
-use super::types::Bytes;
+use super::values::Bytes;
 use armento_model::Pid;
 use rustix::fs::FileType;
 use std::cmp::Ordering;

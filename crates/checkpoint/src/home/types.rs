@@ -1,44 +1,12 @@
 //! What a checkpoint holds of processes beside memory and threads, as data.
 
 use super::kinds::Description;
+use super::values::{Bytes, Identity, Lock};
 use armento_model::Pid;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsStr;
-use std::fmt;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 /// Resource limits of Linux, RLIMIT_CPU (0) to RLIMIT_RTTIME (15). KERNEL: include/uapi/asm-generic/resource.h.
 pub const LIMITS: usize = 16;
-
-/// A name of a file, an argument: any bytes but NUL, as the kernel has them.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Bytes(#[serde(with = "serde_bytes")] pub Vec<u8>);
-
-impl Bytes {
-    pub fn path(&self) -> &Path {
-        Path::new(OsStr::from_bytes(&self.0))
-    }
-}
-
-impl From<&Path> for Bytes {
-    fn from(path: &Path) -> Bytes {
-        Bytes(path.as_os_str().as_bytes().to_vec())
-    }
-}
-
-/// As a user reads it: without control characters.
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&armento_model::clean(&String::from_utf8_lossy(&self.0)))
-    }
-}
-
-impl fmt::Debug for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", String::from_utf8_lossy(&self.0))
-    }
-}
 
 /// All processes of a checkpoint, with what they share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,20 +107,6 @@ pub struct Program {
     pub identity: Identity,
 }
 
-/// What tells one file from all others, and one state of it from others.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    pub dev: u64,
-    pub ino: u64,
-    pub size: u64,
-    pub mode: u32,
-    /// Nanoseconds since 1970.
-    pub mtime_ns: i128,
-    pub ctime_ns: i128,
-    /// Of its content, where it was read ([`super::record_hashes`]).
-    pub sha256: Option<[u8; 32]>,
-}
-
 /// A pipe between processes of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pipe {
@@ -178,12 +132,4 @@ pub struct RecordLock {
     /// A descriptor of the locked file.
     pub fd: i32,
     pub lock: Lock,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lock {
-    pub exclusive: bool,
-    pub start: u64,
-    /// The last byte; none: to the end of the file.
-    pub end: Option<u64>,
 }

@@ -1,6 +1,6 @@
 //! Why processes cannot be put into a checkpoint.
 
-use super::types::Bytes;
+use super::values::Bytes;
 use armento_model::Pid;
 use std::fmt;
 

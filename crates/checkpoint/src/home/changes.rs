@@ -1,7 +1,8 @@
 //! Files that are no longer as they were when a checkpoint was made.
 
 use super::kinds::{Kind, OpenFile};
-use super::types::{Bytes, Home, Identity};
+use super::types::Home;
+use super::values::{Bytes, Identity};
 use ring::digest::{Context, SHA256};
 use std::collections::BTreeSet;
 use std::fmt;
