@@ -211,6 +211,8 @@ mod tests {
         "join",
         "leave",
         "migrate",
+        "checkpoint",
+        "restart",
         "hold",
         "mfs on",
         "mfs off",

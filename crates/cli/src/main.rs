@@ -9,6 +9,7 @@ mod bench;
 mod boot;
 mod booted;
 mod calls;
+mod checkpoint;
 mod choice;
 mod context;
 mod dfsa;
@@ -36,6 +37,7 @@ mod nodes;
 mod out;
 mod pages;
 mod ps;
+mod restart;
 mod run;
 mod schema;
 mod service;
@@ -118,6 +120,10 @@ enum Verb {
     Web(web::Args),
     /// Move a running process
     Migrate(migrate::Args),
+    /// Write processes into a file, from which they can go on
+    Checkpoint(checkpoint::Args),
+    /// Go on from a checkpoint file
+    Restart(restart::Args),
     /// Bring a process home and keep it there, for a debugger
     Hold(hold::Args),
     /// Show why a process is where it is
@@ -244,6 +250,8 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Top(args) => top::run(&args),
         Verb::Web(args) => web::run(&args),
         Verb::Migrate(args) => migrate::run(&args),
+        Verb::Checkpoint(args) => checkpoint::run(&args),
+        Verb::Restart(args) => restart::run(&args),
         Verb::Hold(args) => hold::run(&args),
         Verb::Why(args) => why::run(&args),
         Verb::Log(args) => log::run(&args),

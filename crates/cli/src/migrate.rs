@@ -66,29 +66,12 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         ));
     }
     let mut session = Session::connect().map_err(Failure::from)?;
-    let mut ask = || {
+    let answer = ask_keeper(args.pid, || {
         let to = args.to.clone();
-        // Gone before a keeper is forked below: that needs a process of one thread.
+        // Gone before a keeper is forked: that needs a process of one thread.
         let _waiting = Waiting::new(format!("process {} moves", args.pid));
         session.ask(Ask::Migrate { pid: args.pid, to }, MOVE)
-    };
-    let mut answer = ask();
-    let born = Instant::now() + START_MAX;
-    while not_held(&answer) && is_starting(args.pid) && Instant::now() < born {
-        std::thread::sleep(RETRY_EVERY);
-        answer = ask();
-    }
-    if not_held(&answer) {
-        adopt(args.pid)?;
-        // A keeper that already has the process tells the daemon with its next report.
-        let deadline = Instant::now() + REPORT_MAX;
-        answer = ask();
-        while not_held(&answer) && Instant::now() < deadline {
-            std::thread::sleep(RETRY_EVERY);
-            answer = ask();
-        }
-    }
-    let answer = answer.map_err(Failure::from)?;
+    })?;
     match (answer.move_words(), answer) {
         (
             Some(words),
@@ -113,6 +96,30 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         _ => return Err(unexpected_answer()),
     }
     Ok(0)
+}
+
+/// Asks what only the keeper of a process can do; a process that has none is given one.
+pub fn ask_keeper(
+    pid: Pid,
+    mut ask: impl FnMut() -> Result<Answer, AskError>,
+) -> Result<Answer, Failure> {
+    let mut answer = ask();
+    let born = Instant::now() + START_MAX;
+    while not_held(&answer) && is_starting(pid) && Instant::now() < born {
+        std::thread::sleep(RETRY_EVERY);
+        answer = ask();
+    }
+    if not_held(&answer) {
+        adopt(pid)?;
+        // A keeper that already has the process tells the daemon with its next report.
+        let deadline = Instant::now() + REPORT_MAX;
+        answer = ask();
+        while not_held(&answer) && Instant::now() < deadline {
+            std::thread::sleep(RETRY_EVERY);
+            answer = ask();
+        }
+    }
+    answer.map_err(Failure::from)
 }
 
 fn not_held(answer: &Result<Answer, AskError>) -> bool {

@@ -140,6 +140,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         storm,
         seed: args.seed,
         safe: args.safe,
+        restart: None,
         forward_files: args.forward_files,
     };
     // Only a daemon has the nodes; without one the next step reports that.
@@ -237,7 +238,7 @@ fn not_started(e: &BirthError) -> i32 {
 }
 
 /// Whether `node` can be reached: checked before anything is started.
-fn known_node(node: &NodeName) -> anyhow::Result<()> {
+pub fn known_node(node: &NodeName) -> anyhow::Result<()> {
     let mut s = Session::connect().map_err(Failure::from)?;
     let answer = s
         .ask(Ask::Nodes, armento_client::ANSWER)

@@ -3,6 +3,7 @@
 
 mod behind;
 mod blocked;
+mod checkpoint;
 mod contexts;
 mod demand;
 mod discover;

@@ -8,6 +8,7 @@
 //! ```
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
+pub use crate::checkpoint::{CHECKPOINT_PIDS_MAX, CheckpointOrder, Checkpointed};
 pub use crate::dfsa::{
     DfsaInfo, DfsaMount, DfsaNode, MountVerdict, SharedMount, SharedStart, SharedUser,
 };
@@ -145,6 +146,9 @@ pub enum Ask {
         pid: Pid,
         to: Dest,
     },
+    /// Write a process, and all that it has started, into a checkpoint file, by its keeper and as its user. Answered when it is
+    /// written (`Answer::Checkpointed`).
+    Checkpoint(CheckpointOrder),
     Leave,
     /// The daemon's identity, version and farm.
     Status,
@@ -465,6 +469,7 @@ pub enum Answer {
         total_us: u64,
         bytes: u64,
     },
+    Checkpointed(Checkpointed),
     Status {
         node: NodeName,
         farm: String,

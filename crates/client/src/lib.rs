@@ -7,6 +7,7 @@
 
 mod again;
 pub mod api;
+mod checkpoint;
 mod dfsa;
 mod history;
 mod host;
@@ -24,4 +25,4 @@ mod words;
 
 pub use again::Again;
 pub use line::{LineError, encode, read_line};
-pub use session::{ANSWER, AskError, MOVE, News, Reporter, Session};
+pub use session::{ANSWER, AskError, CHECKPOINT, MOVE, News, Reporter, Session};

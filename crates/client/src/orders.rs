@@ -1,5 +1,6 @@
 //! What a daemon orders of keepers and hosts, and what these report.
 
+use crate::checkpoint::{CheckpointOrder, Checkpointed};
 use crate::dfsa::MountVerdict;
 use crate::history::JobUse;
 use crate::processes::{Dest, GuestInfo, ProcInfo};
@@ -34,6 +35,8 @@ pub enum Order {
         #[serde(default)]
         by_hand: bool,
     },
+    /// Write a checkpoint file; report `Checkpointed` or `NotCheckpointed` with the same ticket.
+    Checkpoint { ticket: u64, order: CheckpointOrder },
     /// Bring every process of the tree home (the node leaves, or an administrator asks).
     Recall { ticket: u64 },
     /// To a host: send your guests away; keepers bring them home. No guest is accepted for a while.
@@ -83,6 +86,17 @@ pub enum Report {
         #[serde(default)]
         group: Vec<Pid>,
     },
+    Checkpointed {
+        ticket: u64,
+        done: Checkpointed,
+    },
+    /// The fields of a refusal.
+    NotCheckpointed {
+        ticket: u64,
+        code: String,
+        message: String,
+        hint: String,
+    },
     /// It came home without an order: its node sent it away, or a call could only be served at home.
     CameHome {
         pid: Pid,
@@ -101,9 +115,14 @@ pub enum Report {
         stopped_us: u64,
     },
     /// A fresh program has arrived at its start node, or starts here.
-    Placed { pid: Pid },
+    Placed {
+        pid: Pid,
+    },
     /// The body of this process called execve(2) on this node, and not at home, or is at home for the first time since.
-    Execed { pid: Pid, node: NodeName },
+    Execed {
+        pid: Pid,
+        node: NodeName,
+    },
     /// From a keeper, now and then and at its end: all that its tree has used so far.
     Used(JobUse),
     /// What is found out about shared mounts and a node with guests of ours.
@@ -112,7 +131,9 @@ pub enum Report {
         verdicts: Vec<MountVerdict>,
     },
     /// From a host.
-    Guests { guests: Vec<GuestInfo> },
+    Guests {
+        guests: Vec<GuestInfo>,
+    },
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
     ToCome,

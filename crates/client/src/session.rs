@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 pub const ANSWER: Duration = Duration::from_secs(10);
 /// … to answer about a move: longer than the daemon waits for its end.
 pub const MOVE: Duration = Duration::from_secs(130);
+/// … to write a checkpoint file: a terabyte over a link of ten gigabits takes half of that.
+pub const CHECKPOINT: Duration = Duration::from_secs(3600);
 
 /// Limit of orders kept while an answer is awaited; a daemon that sends more is faulty.
 const ORDERS_MAX: usize = 4096;

@@ -6,11 +6,12 @@
 use crate::events::report_processes;
 use crate::hosts::cut_off;
 use crate::lifecycle::scan_children;
+use crate::saved::write_file;
 use crate::state::{Inbox, Item, Keep, Task, Why};
 use armento_client::api::{Answer, Ask, Dest, KeeperHello, Order, Refusal, Report, socket_path};
 use armento_client::{Again, AskError, LineError, News, Session, version};
 use armento_model::NodeName;
-use armento_tracee::{status, sys};
+use armento_tracee::{spawn, status, sys};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -310,6 +311,10 @@ fn take(keep: &Arc<Keep>, order: Order) {
                     why: Why::Order(ticket),
                 });
             }
+        }
+        Order::Checkpoint { ticket, order } => {
+            let k = keep.clone();
+            spawn::soon("checkpoint-file", move || write_file(&k, ticket, &order));
         }
         Order::Closed { nodes } => keep.hosts.close(nodes),
         Order::Cut { node } => cut_off(keep, &node),

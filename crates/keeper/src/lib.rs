@@ -21,6 +21,7 @@ mod observers;
 mod record;
 mod restart;
 mod safe;
+mod saved;
 mod shared_mounts;
 mod sharing;
 mod signals;
@@ -31,6 +32,6 @@ mod sys;
 mod traced;
 
 pub use cpu_features::Portable;
-pub use launch::{Begin, Birth, BirthError, Storm, adopt, launcher, run, run_native};
-pub use state::Safety;
+pub use launch::{Begin, Birth, BirthError, Storm, adopt, launcher, restart, run, run_native};
+pub use state::{Restart, Safety};
 pub use traced::command_gains;

@@ -66,8 +66,14 @@ impl Taking {
         }
     }
 
+    /// Since when the process stands still, once the last layout has come.
+    pub fn frozen_since(&self) -> Instant {
+        self.frozen.unwrap_or_else(Instant::now)
+    }
+
     /// Everything has come: the checkpoint before is replaced by this one. Also since when the process stands still.
     pub fn commit(self) -> Result<(Image, Instant)> {
+        let frozen = self.frozen_since();
         let (Some(head), Some(layout), Some(state)) = (self.head, self.layout, self.state) else {
             return Err(MigrateError::Ended);
         };
@@ -80,7 +86,7 @@ impl Taking {
         store.drop_pages(&self.dropped);
         store.commit(&image.there(), image.head.since.is_none());
         drop(store);
-        Ok((image, self.frozen.unwrap_or_else(Instant::now)))
+        Ok((image, frozen))
     }
 
     /// It comes no more.

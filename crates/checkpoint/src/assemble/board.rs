@@ -56,6 +56,11 @@ impl Board {
         (word != 0).then_some(word as Pid)
     }
 
+    /// The place of the process with this number.
+    pub fn index(&self, pid: Pid) -> Option<usize> {
+        (0..self.processes).find(|at| self.pid(*at) == Some(pid))
+    }
+
     /// Whether all processes stand before their execs.
     pub fn ready(&self) -> bool {
         self.arrived(Meeting::Ready) == self.processes

@@ -93,7 +93,9 @@ fn numbers(home: &Home) -> Result<(), AssembleError> {
         if p.pid >= max {
             return Err(AssembleError::PidTooLarge { pid: p.pid, max });
         }
-        if let Some(by) = user(p.pid) {
+        // The caller may have become the root already.
+        let own = p.pid == rustix::process::getpid().as_raw_nonzero().get();
+        if let Some(by) = user(p.pid).filter(|_| !own) {
             return Err(AssembleError::PidInUse { pid: p.pid, by });
         }
     }

@@ -34,4 +34,4 @@ pub use board::Board;
 pub use check::check;
 pub use error::{AssembleError, Step};
 pub use how::{Contents, How, Warning};
-pub use start::assemble;
+pub use start::{assemble, become_root};

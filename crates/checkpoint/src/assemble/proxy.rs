@@ -5,7 +5,6 @@ use armento_model::Pid;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{self, Signal, WaitOptions, getpgrp, kill_process, waitpid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
-use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 
 /// Signals that are passed to the root when a process sends them to the caller. Those of the terminal reach its group.
@@ -65,7 +64,7 @@ pub struct Ended {
 
 impl Ended {
     /// The calling process ends in the same way.
-    pub fn end(self) -> Result<Infallible, super::AssembleError> {
+    pub fn end(self) -> ! {
         match self.signal {
             Some(signal) => sys::die_of(signal),
             None => sys::exit(self.code.unwrap_or(127)),

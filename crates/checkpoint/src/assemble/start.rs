@@ -21,15 +21,35 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 type Failed = (Step, io::Error);
 
+/// Where the recorded numbers are asked for, the caller goes on as a child that has the root's; the calling process itself
+/// passes signals on and ends as that one does. Before: the process has one thread.
+pub fn become_root(home: &Home, how: &How) -> Result<(), AssembleError> {
+    check(home, how)?;
+    let pid = home.processes[0].pid;
+    if !how.same_pids || getpid().as_raw_nonzero().get() == pid {
+        return Ok(());
+    }
+    let terminal = proxy::Terminal::of_caller();
+    match sys::fork(Some(pid)) {
+        Ok(0) => Ok(()),
+        Ok(root) => proxy::stand_for(root, terminal).end(),
+        Err(source) => Err(AssembleError::Step {
+            pid,
+            step: Step::Fork,
+            source,
+        }),
+    }
+}
+
 /// Turns the calling process into the root of the tree; returns only when that fails. Before: the process has one thread,
 /// and the board was made for this tree. After an error no process of the tree is left; files that were put back stay so.
 ///
-/// With `how.same_pids` the root is a child, and the calling process ends as it ends.
+/// With `how.same_pids` the caller is a child from then on ([`become_root`]).
 pub fn assemble(home: &Home, how: &How, board: &Board) -> Result<Infallible, AssembleError> {
-    check(home, how)?;
     if board.processes() != home.processes.len() {
         return Err(AssembleError::Empty);
     }
+    become_root(home, how)?;
     put_back::all(home, how)?;
     if let Ok((_, hard)) = sys::limit(libc::RLIMIT_NOFILE) {
         drop(sys::set_limit(libc::RLIMIT_NOFILE, hard, hard));
@@ -44,37 +64,9 @@ pub fn assemble(home: &Home, how: &How, board: &Board) -> Result<Infallible, Ass
         terminal: proxy::Terminal::of_caller(),
         forked: RefCell::new(Vec::new()),
     };
-    if !how.same_pids {
-        // What it opened gets other numbers, or is closed: nothing of it may be closed again.
-        let run = ManuallyDrop::new(run);
-        return Err(run.perform(0));
-    }
-    let pid = home.processes[0].pid;
-    match sys::fork(Some(pid)) {
-        Ok(0) => {
-            ManuallyDrop::new(run).perform(0);
-            sys::exit(127)
-        }
-        Ok(root) => {
-            let Run {
-                opened,
-                callers,
-                terminal,
-                ..
-            } = run;
-            drop((opened, callers));
-            let ended = proxy::stand_for(root, terminal);
-            match board.failure(home) {
-                Some(failure) => Err(failure),
-                None => ended.end(),
-            }
-        }
-        Err(source) => Err(AssembleError::Step {
-            pid,
-            step: Step::Fork,
-            source,
-        }),
-    }
+    // What it opened gets other numbers, or is closed: nothing of it may be closed again.
+    let run = ManuallyDrop::new(run);
+    Err(run.perform(0))
 }
 
 struct Run<'a, 'b> {

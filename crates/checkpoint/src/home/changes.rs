@@ -131,7 +131,7 @@ pub fn record_hashes(home: &mut Home, size_max: u64) {
 }
 
 /// Of a regular file.
-fn sha256(path: &Path) -> io::Result<[u8; 32]> {
+pub fn sha256(path: &Path) -> io::Result<[u8; 32]> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }

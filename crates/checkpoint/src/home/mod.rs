@@ -32,7 +32,7 @@ mod uncarried;
 mod values;
 
 pub use capture::capture;
-pub use changes::{Difference, changed, difference, record_hashes};
+pub use changes::{Difference, changed, difference, record_hashes, sha256};
 pub use kinds::{Description, Kind, OpenFile, Timer, Watched};
 pub use subject::{Options, Subject};
 pub use types::{Descriptor, Home, LIMITS, Limit, Pair, Pipe, Process, Program, RecordLock};

@@ -18,6 +18,7 @@ use armento_tracee::status::{self, ProcStatus};
 use armento_tracee::{maps, spawn, sys};
 use armento_wire::talk::{FileKey, ToHost};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,12 +72,12 @@ pub fn fork(
     let (keep, d, at) = (keep.clone(), d.clone(), child.addr());
     // At once, while the thread that waits for it is begun; unless its slot has to be mapped first.
     let made = match has_slot(&d, &child) {
-        true => Ok(clone(&d, flags, child)),
+        true => Ok(clone(&d, flags, None, child)),
         false => Err(child),
     };
     spawn::soon("fork", move || {
         let made = made.or_else(|child| match map_slot(&d, &child) {
-            true => Ok(clone(&d, flags, child)),
+            true => Ok(clone(&d, flags, None, child)),
             false => Err(child),
         });
         let Ok(made) = made else {
@@ -168,11 +169,37 @@ fn is_unborn(keep: &Keep, pid: Pid, at: u64) -> bool {
             .is_ok_and(|call| call.starts_with(&idle))
 }
 
+/// Makes one more deputy of a process that has no body yet, for a thread of the body that will be built. `tid`: the number
+/// that it must have. Returns its number.
+pub fn make_thread(keep: &Arc<Keep>, d: &Arc<Deputy>, tid: Option<Tid>) -> io::Result<Tid> {
+    let none = |what: &str| io::Error::other(what.to_owned());
+    let region = d.slot.region();
+    let child = region.slot().ok_or_else(|| none("it has too many"))?;
+    let waiter = Waiter::begin()?;
+    if !has_slot(d, &child) && !map_slot(d, &child) {
+        return Err(none("there is no memory for it"));
+    }
+    let made = clone(d, THREAD_FLAGS, tid, child).recv();
+    let (ret, slot) = made.map_err(|_| none("the process has ended"))?;
+    if ret <= 0 {
+        return Err(io::Error::from_raw_os_error(-ret as i32));
+    }
+    let parent = d.clone();
+    keep.tracer
+        .run(move |t| born(t, &parent, ret as i32, (*slot, waiter), true));
+    Ok(ret as i32)
+}
+
 /// The result is received; or the channel closes, when the deputy ends.
-fn clone(d: &Deputy, flags: u64, child: Slot) -> Receiver<(i64, Box<Slot>)> {
+fn clone(d: &Deputy, flags: u64, tid: Option<Tid>, child: Slot) -> Receiver<(i64, Box<Slot>)> {
     let (done, made) = std::sync::mpsc::channel();
     let child = Box::new(child);
-    d.submit(Work::Clone { flags, child, done });
+    d.submit(Work::Clone {
+        flags,
+        tid,
+        child,
+        done,
+    });
     made
 }
 

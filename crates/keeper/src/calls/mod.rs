@@ -17,6 +17,6 @@ mod timer_settime;
 pub(crate) use cmdline::argument_pages;
 pub(crate) use dispatch::serve_host;
 pub(crate) use execute::make_call;
-pub(crate) use fork_and_map::close_mapped_files;
+pub(crate) use fork_and_map::{close_mapped_files, make_thread};
 pub(crate) use names::{end_leases_of_attributes, end_wanted_leases};
 pub(crate) use readahead::open_files;

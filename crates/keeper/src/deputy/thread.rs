@@ -130,6 +130,12 @@ impl Deputy {
         matches!(lock(&self.st).doing, Some(Doing::Call { .. }))
     }
 
+    /// Whether it does nothing and nothing waits for it.
+    pub fn is_idle(&self) -> bool {
+        let st = lock(&self.st);
+        st.doing.is_none() && st.queue.is_empty()
+    }
+
     /// Ends a call of the body that the deputy has not seen; false when there is none.
     pub fn turn_back(&self, result: impl Fn(u16) -> i64) -> bool {
         let st = lock(&self.st);

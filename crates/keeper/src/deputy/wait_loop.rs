@@ -13,7 +13,7 @@ use crate::names::{Reply, Request};
 use crate::record::{Answer, CallId};
 use crate::sync::lock;
 use armento_abi::{Out, Packed, out_len, sends};
-use armento_model::{HomePid, HomeTid};
+use armento_model::{HomePid, HomeTid, Tid};
 use armento_tracee::region::DATA;
 use armento_tracee::sys;
 use armento_wire::call::{self, Call};
@@ -93,9 +93,24 @@ impl Deputy {
                 let args = [sig, self.slot.data_addr() + at, 0, SIGSET, 0, 0];
                 self.slot.post(libc::SYS_rt_sigaction, args, None, None);
             }
-            Work::Clone { flags, child, done } => {
-                let args = [flags, 0, 0, 0, 0, 0];
-                self.slot.post(libc::SYS_clone, args, None, Some(&child));
+            Work::Clone {
+                flags,
+                tid,
+                child,
+                done,
+            } => {
+                match tid {
+                    None => {
+                        let args = [flags, 0, 0, 0, 0, 0];
+                        self.slot.post(libc::SYS_clone, args, None, Some(&child));
+                    }
+                    Some(tid) => {
+                        let asked = clone_with(flags, tid, self.slot.data_addr());
+                        self.slot.write_data(0, &asked);
+                        let args = [self.slot.data_addr(), CLONE_ARGS as u64, 0, 0, 0, 0];
+                        self.slot.post(libc::SYS_clone3, args, None, Some(&child));
+                    }
+                }
                 st.doing = Some(Doing::Clone(child, done));
             }
         }
@@ -535,4 +550,19 @@ fn timing(st: &mut State, flags: u8, packed: &mut Packed) {
         let left = d.saturating_duration_since(Instant::now());
         armento_abi::set_timeout(packed, left.as_nanos() as u64);
     }
+}
+
+/// Size of `struct clone_args` up to `set_tid_size`, bytes. KERNEL: clone(2), CLONE_ARGS_SIZE_VER1 (since 5.5).
+const CLONE_ARGS: usize = 80;
+
+/// The arguments of clone3(2) for a thread or process that gets this number, and behind them the number itself. `at`: where
+/// they will lie.
+fn clone_with(flags: u64, tid: Tid, at: u64) -> Vec<u8> {
+    let signal = flags & 0xff;
+    let (number, numbers) = (at + CLONE_ARGS as u64, 1);
+    // flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size
+    let words = [flags & !0xff, 0, 0, 0, signal, 0, 0, 0, number, numbers];
+    let mut all = words.map(u64::to_le_bytes).concat();
+    all.extend_from_slice(&tid.to_le_bytes());
+    all
 }

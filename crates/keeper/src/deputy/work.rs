@@ -7,6 +7,7 @@ use super::host_link::Post;
 use crate::record::CallId;
 use armento_abi::{Out, Restart};
 use armento_migrate::image::restarts::{ERESTARTNOHAND, ERESTARTNOINTR};
+use armento_model::Tid;
 use armento_tracee::region::Slot;
 use armento_wire::call::Call;
 use std::collections::VecDeque;
@@ -54,9 +55,10 @@ pub enum Work {
         sig: u64,
         yes: bool,
     },
-    /// A clone: the child's slot, and where the result goes.
+    /// A clone: the child's slot, and where the result goes. `tid`: the number that it must have.
     Clone {
         flags: u64,
+        tid: Option<Tid>,
         child: Box<Slot>,
         done: Sender<(i64, Box<Slot>)>,
     },

@@ -22,6 +22,9 @@ pub fn execed(t: &mut Tree, thread: Stopped) {
     let signal = None;
     t.keep_standing(pid, [Halted { thread, signal }]);
     t.passing.insert(pid);
+    if let Some(restarts) = t.keep.restarts.as_ref().filter(|r| r.index(pid).is_some()) {
+        return restarts.queue.push(pid);
+    }
     if first && t.follow.on {
         // The first program makes the others: they go where there is room.
         return let_go(t, pid);

@@ -6,6 +6,7 @@ use super::leases;
 use super::options::{Begin, Birth, Storm};
 use crate::moves::{refuses_start, run_loss_storm, run_moves, run_storm};
 use crate::safe::make_checkpoints;
+use crate::saved::begin_from_file;
 use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
 use crate::{daemon, sys};
 use armento_client::api::{Build, KeeperHello};
@@ -126,12 +127,24 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     });
     let seed = b.seed.unwrap_or_else(random);
     let calls = (b.storm == Some(Storm::Call)).then(|| CallStorm::new(settings.node.clone(), seed));
-    let keep = Arc::new(Keep::new(settings, tracer, control, inherited, calls));
+    let keep = Arc::new(Keep::new(
+        settings,
+        tracer,
+        control,
+        inherited,
+        calls,
+        b.restart.clone(),
+    ));
     let mut world = Tree::new(keep.clone(), program);
     let mut seized = false;
     if starting {
         let mut stopped = StoppedThreads::new(program);
-        seized = stopped.seize(trace::WATCH).is_ok();
+        // Those that the first program of a restart is made of fork before they begin.
+        let options = match &b.restart {
+            Some(_) => trace::FOLLOW,
+            None => trace::WATCH,
+        };
+        seized = stopped.seize(options).is_ok();
         if seized {
             world.begins_at_exec(program);
         }
@@ -189,6 +202,10 @@ fn start_threads(
     if keep.settings.safe.is_some() {
         let k = keep.clone();
         spawn::start("checkpoints", move || make_checkpoints(&k))?;
+    }
+    if keep.restarts.is_some() {
+        let k = keep.clone();
+        spawn::start("restart", move || begin_from_file(&k))?;
     }
     leases::start(keep)?;
     if let Some((storm, seed)) = storm {

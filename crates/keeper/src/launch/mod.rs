@@ -10,4 +10,4 @@ mod start;
 
 pub use launcher::launcher;
 pub use options::{Begin, Birth, BirthError, Storm};
-pub use start::{adopt, run, run_native};
+pub use start::{adopt, restart, run, run_native};

@@ -1,7 +1,7 @@
 //! What `armento run` was asked, and why nothing was started.
 
 use crate::cpu_features::Portable;
-use crate::state::Safety;
+use crate::state::{Restart, Safety};
 use armento_client::AskError;
 use armento_model::{Hint, NodeName};
 use std::ffi::OsString;
@@ -40,6 +40,8 @@ pub struct Birth {
     pub forward_files: bool,
     /// Its processes go on when a node is lost.
     pub safe: Option<Safety>,
+    /// Its processes begin from a checkpoint file.
+    pub restart: Option<Restart>,
     pub storm: Option<Storm>,
     pub seed: Option<u64>,
 }

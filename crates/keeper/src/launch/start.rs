@@ -17,7 +17,13 @@ const WHY_MAX: u64 = 4096;
 
 /// Runs the program. Returns only when nothing could be started. Whether there is a daemon the keeper finds out.
 pub fn run(b: &Birth) -> BirthError {
-    with_keeper(b).unwrap_or_else(BirthError::Io)
+    with_keeper(b, || run_native(b)).unwrap_or_else(BirthError::Io)
+}
+
+/// Begins from a checkpoint file: `assemble` makes this process the root of its tree. Returns only when nothing could be
+/// started.
+pub fn restart(b: &Birth, assemble: impl FnOnce() -> BirthError) -> BirthError {
+    with_keeper(b, assemble).unwrap_or_else(BirthError::Io)
 }
 
 /// Runs the program without a keeper, as any shell would.
@@ -32,7 +38,7 @@ fn name(b: &Birth) -> String {
         .map_or_else(String::new, |c| c.to_string_lossy().into_owned())
 }
 
-fn with_keeper(b: &Birth) -> std::io::Result<BirthError> {
+fn with_keeper(b: &Birth, begin: impl FnOnce() -> BirthError) -> std::io::Result<BirthError> {
     let (mut ours, theirs) = UnixStream::pair()?;
     let program = std::process::id() as Pid;
     match sys::fork_keeper()? {
@@ -54,13 +60,18 @@ fn with_keeper(b: &Birth) -> std::io::Result<BirthError> {
             if said == *b"k" {
                 allow_keeper(keeper);
             }
+            if said == HELD && b.restart.is_some() {
+                return Err(std::io::Error::other(
+                    "this is a program of another `armento run` already: start it from outside",
+                ));
+            }
             if said == HELD && b.is_special() {
                 eprintln!(
                     "armento: this is a program of another `armento run` already: it runs as that one was told\n\
                      hint: move it with `armento migrate`, or start it from outside"
                 );
             }
-            Ok(run_native(b))
+            Ok(begin())
         }
     }
 }
@@ -78,6 +89,7 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
         spread: false,
         portable: None,
         hint: None,
+        restart: None,
         storm: None,
         seed: None,
         safe: None,

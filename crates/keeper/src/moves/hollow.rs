@@ -65,6 +65,25 @@ pub fn hand_over(
     link: &Arc<HostLink>,
     mv: MoveId,
 ) -> Result<(Option<DeferredTeardown>, NewDeputies)> {
+    make_away(t, pid, link, Some(mv))
+}
+
+/// As [`hand_over`], of a process that has no body yet: that is built later, from a checkpoint.
+pub fn hollow_out(
+    t: &mut Tree,
+    pid: Pid,
+    link: &Arc<HostLink>,
+) -> Result<(Option<DeferredTeardown>, NewDeputies)> {
+    make_away(t, pid, link, None)
+}
+
+/// `thaws`: the move that has brought its body.
+fn make_away(
+    t: &mut Tree,
+    pid: Pid,
+    link: &Arc<HostLink>,
+    thaws: Option<MoveId>,
+) -> Result<(Option<DeferredTeardown>, NewDeputies)> {
     let keep = t.keep.clone();
     link.ensure_connected()?;
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
@@ -115,12 +134,14 @@ pub fn hand_over(
     }
     p.become_away(away);
     point(Failpoint::HomeHollow);
-    t.release_held(pid);
-    link.send(&ToHost::Thaw {
-        mv,
-        pid: HomePid::of_home(pid),
-    });
-    point(Failpoint::HomeThawed);
+    if let Some(mv) = thaws {
+        t.release_held(pid);
+        link.send(&ToHost::Thaw {
+            mv,
+            pid: HomePid::of_home(pid),
+        });
+        point(Failpoint::HomeThawed);
+    }
     t.cpu_fixup.forget(pid);
     t.follow.forget(pid);
     let halted = std::mem::replace(&mut l.stopped, StoppedThreads::new(pid)).disband();

@@ -4,6 +4,8 @@
 //! Start at `run.rs`, then `move_process.rs`, `out.rs` and `home.rs`.
 
 mod come_home;
+mod copy;
+mod departure;
 mod eligibility;
 mod freeze;
 mod group;
@@ -26,9 +28,13 @@ mod restore_threads;
 mod run;
 mod storm;
 mod tear_down;
+mod vacate;
 
+pub(crate) use copy::{copy_at_home, go_on_at_home};
 pub(crate) use eligibility::signalfd_mask;
+pub(crate) use freeze::restarting;
 pub(crate) use permission::allow_keeper;
 pub(crate) use refusal::refuses_start;
 pub(crate) use run::run_moves;
 pub(crate) use storm::{run_loss_storm, run_storm};
+pub(crate) use vacate::{FileView, Shape, make_room};

@@ -76,6 +76,10 @@ pub fn move_now(
         let why = "it makes the calls again that it had made before its node was lost".into();
         return Err(MigrateError::Stays(Stay::Busy, why));
     }
+    if matches!(to, Dest::Home | Dest::Hold) && is_begun_elsewhere(keep, pid) {
+        let why = "its checkpoint was made under another kernel: it runs under a host here".into();
+        return Err(MigrateError::Stays(Stay::KernelState, why));
+    }
     let group = sharers_of(pid);
     let joint = group.len() > 1 || maps_shared_object(keep, pid);
     let r = match (to, &now) {
@@ -160,6 +164,14 @@ fn together(
 fn replays(keep: &Keep, pid: Pid) -> bool {
     let replays = move |t: &mut Tree| t.procs.get(&pid).is_some_and(Process::replays);
     keep.tracer.run(replays) == Some(true)
+}
+
+fn is_begun_elsewhere(keep: &Keep, pid: Pid) -> bool {
+    let begun = move |t: &mut Tree| {
+        let p = t.procs.get(&pid)?;
+        Some(p.begun_elsewhere && p.is_away())
+    };
+    keep.tracer.run(begun).flatten() == Some(true)
 }
 
 pub fn is_at_exec(keep: &Keep, pid: Pid) -> bool {

@@ -2,14 +2,14 @@
 //!
 //! From: `move_process.rs`. Next: `migrate/src/source/mod.rs` facing `migrate/src/target.rs`.
 //!
-//! [`Departure`] runs the phases of a move (`migrate/src/phase.rs`). Home is the arbiter: until Thaw is sent the
+//! [`Departure`] runs the phases of a move (`migrate/src/phase.rs`) up to the flip. Home is the arbiter: until Thaw is sent the
 //! process can go on where it was.
 
+use super::departure::Departure;
 use super::eligibility;
-use super::freeze::{Leaves, freeze};
-use super::hollow::{hand_over, restart_block_memory};
+use super::hollow::hand_over;
 use super::outcome::{MoveCost, reason_of_target};
-use super::prepare::{PRECOPY_MIN_KIB, Prepared, prepare, survey, undo};
+use super::prepare::{PRECOPY_MIN_KIB, Prepared, prepare, undo};
 use super::tear_down::{DeferredTeardown, tear_down_memory};
 use crate::calls::serve_host;
 use crate::deputy::{Connection, HostLink};
@@ -18,20 +18,15 @@ use crate::state::{Keep, MoveEvent, READY_MAX, await_ready};
 use crate::sync::lock;
 use armento_link::{Reader, Writer};
 use armento_migrate::failpoint::point;
-use armento_migrate::image::areas::Survey;
 use armento_migrate::image::flags::Noted;
-use armento_migrate::image::objects::Views;
-use armento_migrate::image::{State, ThreadState, mm};
 use armento_migrate::phase::Failpoint;
-use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, MoveId, NodeName, Pid};
-use armento_tracee::pages::Run;
 use armento_tracee::spawn;
 use armento_wire::talk::{Purpose, ToHost};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, RwLock};
 use std::time::Instant;
 
 pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<MoveCost> {
@@ -55,7 +50,7 @@ pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<MoveCost> {
     let r = m
         .prepare(runs_meanwhile)
         .and_then(|(prep, mut connection)| {
-            let departure = Departure::new(&m, prep, &noted, &mut connection);
+            let departure = Leaving::new(&m, prep, &noted, &mut connection);
             departure.run(noted)
         });
     keep.moves.end(mv);
@@ -106,19 +101,12 @@ impl Move<'_> {
     }
 }
 
-/// A prepared process that leaves home, phase by phase.
-struct Departure<'a> {
+/// A prepared process that leaves home for another node.
+struct Leaving<'a> {
     of: &'a Move<'a>,
-    prep: Prepared,
-    job: Job<'a, Reader, Writer>,
+    phases: Departure<'a, Reader, Writer>,
     /// Ends the connection of the move.
     closer: Option<TcpStream>,
-    /// The target has another vDSO.
-    foreign: bool,
-    /// Pre-copy succeeded: which pages were written since is known.
-    tracked: bool,
-    /// Since when it is frozen.
-    frozen: Instant,
 }
 
 /// A process whose body runs at the target.
@@ -128,33 +116,23 @@ struct Flipped {
     teardown: Option<DeferredTeardown>,
 }
 
-impl<'a> Departure<'a> {
-    fn new(
-        of: &'a Move,
-        mut prep: Prepared,
-        noted: &Noted,
-        (r, w): &'a mut Connection,
-    ) -> Departure<'a> {
+impl<'a> Leaving<'a> {
+    fn new(of: &'a Move, prep: Prepared, noted: &Noted, (r, w): &'a mut Connection) -> Leaving<'a> {
         let closer = r.closer().ok();
-        noted.mark(&mut prep.head.areas);
-        prep.head.processor = of.keep.processor(of.pid);
-        Departure {
+        Leaving {
             of,
-            prep,
-            job: Job::new(of.pid, r, w),
+            phases: Departure::new(of.keep, of.pid, prep, noted, (r, w)),
             closer,
-            foreign: false,
-            tracked: false,
-            frozen: Instant::now(),
         }
     }
 
     /// Until the flip the process can go on at home. `noted`: the flags of its areas, as they were seen last.
     fn run(mut self, noted: Noted) -> Result<MoveCost> {
-        let ready = self.send(noted);
+        let sent = self.phases.send(noted);
+        let ready = sent.and_then(|()| await_ready(&self.of.news, READY_MAX));
         let ready = ready.map_err(|e| reason_of_target(e, &self.of.news));
         point(Failpoint::HomeReady);
-        match ready.and_then(|()| self.flip()) {
+        match ready.and_then(|_| self.flip()) {
             Ok(flipped) => Ok(self.postcopy(flipped)),
             Err(e) => {
                 self.undo();
@@ -163,89 +141,11 @@ impl<'a> Departure<'a> {
         }
     }
 
-    /// The phases up to the flip. After `Ok` the process is complete at the target.
-    fn send(&mut self, noted: Noted) -> Result<()> {
-        self.offer()?;
-        self.precopy(&noted)?;
-        let (mut last, mut state) = self.freeze(noted)?;
-        self.dirty(&mut last, &mut state)?;
-        self.state(state)
-    }
-
-    fn offer(&mut self) -> Result<()> {
-        let prep = &self.prep;
-        let accept = self.job.offer(&prep.head, &mut |k| prep.opened(k))?;
-        self.foreign = accept.vdso;
-        Ok(())
-    }
-
-    /// Sends memory while the process runs; then the files that it has mapped meanwhile.
-    fn precopy(&mut self, noted: &Noted) -> Result<()> {
-        let (keep, pid) = (self.of.keep, self.of.pid);
-        // One that stands still since it was looked at has mapped nothing.
-        let Some(uffd) = &self.prep.uffd else {
-            return Ok(());
-        };
-        let mut now = survey(keep, pid, Some(&self.prep.names))?;
-        noted.mark(&mut now.areas);
-        // At home the keeper does not write into it; the kernel does so through its page tables.
-        self.tracked = self.job.precopy(uffd, &now, &RwLock::new(())).is_ok();
-        let now = survey(keep, pid, Some(&self.prep.names))?;
-        self.prep.mapped_more(now.files, now.leased, &now.names);
-        let prep = &self.prep;
-        self.job.more(&now.areas, &mut |k| prep.opened(k))
-    }
-
-    /// Everything of the process but its memory. From now on it stands still.
-    fn freeze(&mut self, noted: Noted) -> Result<(Survey, State)> {
-        let pid = self.of.pid;
-        let noted = match self.prep.at_exec {
-            true => Some(noted),
-            false => Noted::before_freeze(pid, self.prep.head.areas.len()),
-        };
-        point(Failpoint::HomeFreezing);
-        self.frozen = Instant::now();
-        let how = Leaves {
-            joint: false,
-            foreign: self.foreign,
-        };
-        let tracer = &self.of.keep.tracer;
-        let (mut last, mut state) = tracer
-            .run(move |t| freeze(t, pid, how, &Views::default()))
-            .unwrap_or(Err(MigrateError::Ended))?;
-        // Another process may have registered some of it since it was looked at.
-        let noted = Noted::frozen(pid, noted)?;
-        eligibility::carried(&noted, self.prep.uffd.is_some())?;
-        noted.mark(&mut last.areas);
-        state.names = noted.names;
-        Ok((last, state))
-    }
-
-    /// Sends the files that it has mapped since, the last layout, and the pages that are left.
-    fn dirty(&mut self, last: &mut Survey, state: &mut State) -> Result<()> {
-        self.prep.mapped_more(
-            std::mem::take(&mut last.files),
-            std::mem::take(&mut last.leased),
-            &last.names,
-        );
-        lock(&self.of.keep.names).extend(&self.prep.names);
-        let prep = &self.prep;
-        self.job.more(&last.areas, &mut |k| prep.opened(k))?;
-        let used = used(&prep.head.mm, &state.threads);
-        self.job.dirty(last, state, self.tracked, &used)
-    }
-
-    /// Sends its state, and waits until the target has built all of it.
-    fn state(&mut self, state: State) -> Result<()> {
-        self.job.state(state)?;
-        await_ready(&self.of.news, READY_MAX).map(drop)
-    }
-
     /// Hands the process over: its threads become deputies, the target lets the body run. This returns as soon as Thaw
     /// is sent.
     fn flip(&mut self) -> Result<Flipped> {
         let (pid, mv, link) = (self.of.pid, self.of.mv, self.of.link.clone());
-        let owes = self.job.owes();
+        let owes = self.phases.job.owes();
         // Its body may ask for memory as soon as it runs.
         let (thawed, said) = mpsc::sync_channel(1);
         self.of
@@ -273,13 +173,19 @@ impl<'a> Departure<'a> {
 
     /// Sends the pages that are left, and gives up the memory here. It is the target's process by now, so no error is
     /// the move's.
-    fn postcopy(mut self, flipped: Flipped) -> MoveCost {
+    fn postcopy(self, flipped: Flipped) -> MoveCost {
         let (keep, pid) = (self.of.keep, self.of.pid);
-        self.prep.keep_files(keep);
-        self.prep.keep_leases(keep, pid);
+        let Departure {
+            prep,
+            mut job,
+            frozen,
+            ..
+        } = self.phases;
+        prep.keep_files(keep);
+        prep.keep_leases(keep, pid);
         let closer = self.closer;
         let cut = || drop(closer.as_ref().map(|c| c.shutdown(Shutdown::Both)));
-        if let Err(e) = self.job.serve(&cut)
+        if let Err(e) = job.serve(&cut)
             && !matches!(e, MigrateError::Ended)
         {
             // There the process ends, and its host says so.
@@ -289,8 +195,8 @@ impl<'a> Departure<'a> {
             keep.tracer.run(move |t| tear_down_memory(t, pid, teardown));
         }
         MoveCost {
-            pause: flipped.at - self.frozen,
-            bytes: self.job.bytes,
+            pause: flipped.at - frozen,
+            bytes: job.bytes,
             ..MoveCost::default()
         }
     }
@@ -304,14 +210,4 @@ impl<'a> Departure<'a> {
         });
         self.of.keep.tracer.run(move |t| undo(t, pid));
     }
-}
-
-/// What goes on being used here: by the kernel for calls that sleep, and by processes that read its arguments.
-fn used(numbers: &mm::Mm, threads: &[ThreadState]) -> Vec<Run> {
-    let mut all: Vec<Run> = threads.iter().flat_map(restart_block_memory).collect();
-    all.push((
-        numbers.fields[7] & !4095,
-        (numbers.fields[10] + 4095) & !4095,
-    ));
-    all
 }

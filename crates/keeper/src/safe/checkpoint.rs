@@ -7,7 +7,7 @@
 //! cancelled. From the freeze to that the program stands still.
 
 use crate::calls::make_call;
-use crate::deputy::HostLink;
+use crate::deputy::{Connection, HostLink};
 use crate::hosts::open_connection;
 use crate::state::{Keep, Kept, MoveEvent, Place, Process, Tree};
 use crate::sync::lock;
@@ -173,13 +173,7 @@ fn take(
     (link, mv): (&Arc<HostLink>, MoveId),
     (pages, before): (&Arc<Mutex<PageStore>>, Option<MoveId>),
 ) -> Result<()> {
-    link.ensure_connected()?;
-    link.send(&ToHost::Send {
-        mv,
-        pid: HomePid::of_home(pid),
-        to: Whither::Checkpoint { after: before },
-    });
-    let (mut r, mut w) = open_connection(keep, &link.way(), Purpose::Fetch(mv))?;
+    let (mut r, mut w) = ask_for_it(keep, pid, (link, mv), before)?;
     let closer = r.closer().ok();
     keep.tracer.run(move |t| {
         if let Some(safe) = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut()) {
@@ -198,6 +192,46 @@ fn take(
             }
         })
         .unwrap_or(Err(MigrateError::Ended))
+}
+
+/// The connection over which the host sends it.
+fn ask_for_it(
+    keep: &Keep,
+    pid: Pid,
+    (link, mv): (&Arc<HostLink>, MoveId),
+    after: Option<MoveId>,
+) -> Result<Connection> {
+    link.ensure_connected()?;
+    link.send(&ToHost::Send {
+        mv,
+        pid: HomePid::of_home(pid),
+        to: Whither::Checkpoint { after },
+    });
+    open_connection(keep, &link.way(), Purpose::Fetch(mv))
+}
+
+/// Copies a body into `pages`, for a checkpoint file. After `Ok` it stands still, until [`go_on`] with the move that is
+/// returned. Before: its move lock is held. After an error it goes on.
+pub fn copy_away(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    link: &Arc<HostLink>,
+    pages: &Arc<Mutex<PageStore>>,
+) -> Result<(Taking, MoveId)> {
+    let (tx, news) = mpsc::channel();
+    let mv = keep.moves.begin(tx, &[link]);
+    let mut taking = Taking::new(pages, None);
+    let came = ask_for_it(keep, pid, (link, mv), None)
+        .and_then(|(mut r, mut w)| target::receive(&mut r, &mut w, &mut taking));
+    keep.moves.end(mv);
+    match came {
+        Ok(_) => Ok((taking, mv)),
+        Err(e) => {
+            taking.discard();
+            go_on(keep, pid, link, mv);
+            Err(reason_of_source(e, &news))
+        }
+    }
 }
 
 /// In the tracer thread, where a host is lost: one that is has taken the body with it, and the checkpoint before holds.
@@ -231,7 +265,7 @@ fn commit(
 }
 
 /// The body goes on where it is.
-fn go_on(keep: &Keep, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
+pub fn go_on(keep: &Keep, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
     keep.tracer.run(move |t| t.release_held(pid));
     link.send(&ToHost::Abort {
         mv,

@@ -9,5 +9,5 @@
 mod checkpoint;
 mod recover;
 
-pub(crate) use checkpoint::{make_checkpoints, watch_checkpoints};
-pub(crate) use recover::{build_again, watch_recovered};
+pub(crate) use checkpoint::{copy_away, go_on, make_checkpoints, watch_checkpoints};
+pub(crate) use recover::{build, build_again, choose, watch_recovered};

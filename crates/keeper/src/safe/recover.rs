@@ -152,7 +152,7 @@ fn build_somewhere(
 }
 
 /// The node that the daemon would begin such a program at.
-fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
+pub fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
     let look = move |t: &mut Tree| {
         let usage = &t.procs.get(&pid)?.usage;
         Some((usage.program().unwrap_or_default().to_owned(), usage.ppid))
@@ -176,7 +176,8 @@ fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
     }
 }
 
-fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result<()> {
+/// Builds the body of `pid` on a node from what is kept, and lets it run. Its process is hollow.
+pub fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result<()> {
     let need_kib = kept.bytes >> 10;
     let link = connect_host(keep, node, pid, need_kib, serve_host)?;
     let (tx, news) = mpsc::channel();
@@ -240,8 +241,13 @@ fn send(keep: &Keep, (r, w): &mut Connection, kept: &Kept) -> Result<()> {
 fn flip(t: &mut Tree, pid: Pid, to: &Arc<HostLink>, mv: MoveId) -> Result<()> {
     to.ensure_connected()?;
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    let record = p.common.record.clone().ok_or(MigrateError::Ended)?;
-    let signals = record.rewind();
+    // One that begins from a file has no record: nothing is compared.
+    let record = p
+        .common
+        .record
+        .as_ref()
+        .filter(|_| p.safe.as_ref().is_some_and(Safe::is_recovering));
+    let signals = record.map_or_else(Vec::new, |r| r.rewind());
     p.go_to(to).ok_or(MigrateError::Ended)?;
     for (tid, info) in signals {
         let away = p.away_mut().into_iter();
@@ -268,7 +274,7 @@ pub fn watch_recovered(t: &mut Tree) {
     let here = |p: &&Process| p.link().is_some_and(|l| l.node == keep.settings.node);
     for p in t.procs.values().filter(here) {
         let replays = p.common.record.as_ref().is_some_and(|r| r.replays());
-        if !replays && !keep.move_queue.is_called_home(p.pid) {
+        if !replays && !p.begun_elsewhere && !keep.move_queue.is_called_home(p.pid) {
             keep.move_queue.push(Task {
                 pid: p.pid,
                 to: Dest::Home,

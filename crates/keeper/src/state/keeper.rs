@@ -19,9 +19,11 @@ use super::leaving::Leaving;
 use super::move_queue::{MoveLocks, MoveQueue, Task, Why};
 use super::moves::Moves;
 use super::no_paths::NoPaths;
+use super::pid_queue::PidQueue;
 use super::process::Process;
 use super::ran::RanPrograms;
-use super::safe::{CheckpointQueue, Safety};
+use super::restart::{Restart, Restarts};
+use super::safe::Safety;
 use super::shm_guards::ShmGuards;
 use super::thread_directed::ThreadDirected;
 use super::tree_signals::TreeSignals;
@@ -110,8 +112,12 @@ pub struct Keep {
     pub held_opens: HeldOpens,
     /// Calls that wait for a checkpoint.
     pub held_output: HeldOutput,
+    /// A checkpoint file is being written.
+    pub saving: AtomicBool,
     /// Processes of which a checkpoint is to be made.
-    pub checkpoints: CheckpointQueue,
+    pub checkpoints: PidQueue,
+    /// Present if the tree begins from a checkpoint file.
+    pub restarts: Option<Restarts>,
     /// Processes of the tree as last seen, for threads that must not wait for the tracer thread.
     pub known: Mutex<Vec<Pid>>,
 }
@@ -151,6 +157,7 @@ impl Keep {
         daemon: DaemonQueue,
         inherited: Option<HashSet<(u64, u64)>>,
         storm_call: Option<CallStorm>,
+        restart: Option<Restart>,
     ) -> Keep {
         let known = Mutex::new(vec![settings.root]);
         Keep {
@@ -182,7 +189,9 @@ impl Keep {
             storm_call,
             held_opens: HeldOpens::default(),
             held_output: HeldOutput::default(),
-            checkpoints: CheckpointQueue::default(),
+            saving: AtomicBool::new(false),
+            checkpoints: PidQueue::default(),
+            restarts: restart.map(Restarts::new),
             known,
         }
     }

@@ -70,6 +70,8 @@ pub struct Process {
     pub usage: UsageSummary,
     /// Present if it is to go on when its node is lost.
     pub safe: Option<Safe>,
+    /// It began from a checkpoint that was made under another kernel: its vDSO is not home's, and it needs a host.
+    pub begun_elsewhere: bool,
 }
 
 impl Process {
@@ -101,6 +103,7 @@ impl Process {
             born: Instant::now(),
             usage: UsageSummary::new(pid),
             safe,
+            begun_elsewhere: false,
         }
     }
 

@@ -3,13 +3,12 @@
 //! From: `process.rs`. Next: `keeper/src/safe/mod.rs`, which makes checkpoints and builds bodies from them.
 
 use crate::record::{BYTES_MAX, CallId, Record};
-use crate::sync::lock;
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Image;
-use armento_model::{MoveId, Pid, Tid};
-use std::collections::{HashMap, VecDeque};
+use armento_model::{MoveId, Tid};
+use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A checkpoint that is due at once comes no sooner than this after the one before …
@@ -37,33 +36,6 @@ pub struct Safety {
     pub every: Duration,
     /// Nothing leaves a process before a checkpoint covers it.
     pub exact: bool,
-}
-
-/// Processes of which a checkpoint is to be made, each at most once.
-#[derive(Default)]
-pub struct CheckpointQueue {
-    queue: Mutex<VecDeque<Pid>>,
-    more: Condvar,
-}
-
-impl CheckpointQueue {
-    pub fn push(&self, pid: Pid) {
-        let mut queue = lock(&self.queue);
-        if !queue.contains(&pid) {
-            queue.push_back(pid);
-            self.more.notify_one();
-        }
-    }
-
-    pub fn pop(&self) -> Pid {
-        let mut queue = lock(&self.queue);
-        loop {
-            if let Some(pid) = queue.pop_front() {
-                return pid;
-            }
-            queue = self.more.wait(queue).unwrap_or_else(|e| e.into_inner());
-        }
-    }
 }
 
 pub struct Safe {

@@ -183,6 +183,26 @@ impl PageStore {
         Ok(())
     }
 
+    /// Replaces the 32-bit number at an address of the kept checkpoint, if it is `old`. Whether it was.
+    pub fn replace(&mut self, at: u64, old: i32, new: i32) -> Result<bool> {
+        let (page_at, within) = (at & !(PAGE - 1), (at & (PAGE - 1)) as usize);
+        let Some(Place::At(n)) = self.kept.get(&page_at).copied() else {
+            return Ok(false);
+        };
+        let mut page = self.read(Place::At(n))?;
+        let Some(bytes) = page.get_mut(within..within + 4) else {
+            return Ok(false);
+        };
+        if *bytes != old.to_le_bytes() {
+            return Ok(false);
+        }
+        bytes.copy_from_slice(&new.to_le_bytes());
+        self.file
+            .write_all_at(&page, n * PAGE)
+            .local("write a page of a checkpoint")?;
+        Ok(true)
+    }
+
     /// Bytes of the file that hold pages.
     pub fn bytes(&self) -> u64 {
         (self.used - self.free.len() as u64) * PAGE

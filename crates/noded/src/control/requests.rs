@@ -20,7 +20,9 @@ use crate::state::{Asker, Node, may};
 use crate::sys::euid;
 use crate::version::shown_version;
 use crate::web;
-use crate::work::{Wants, allow_keeper, explain, find_route, let_trace, move_process};
+use crate::work::{
+    Wants, allow_keeper, explain, find_route, let_trace, move_process, write_checkpoint,
+};
 use armento_balance::common;
 use armento_client::api::{Answer, Ask};
 
@@ -96,6 +98,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         }
         Ask::Ps { all: true }
         | Ask::Migrate { .. }
+        | Ask::Checkpoint(_)
         | Ask::Leave
         | Ask::Drain { .. }
         | Ask::Versions { .. }
@@ -143,6 +146,7 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
     match ask {
         Ask::Ps { .. } => everywhere(asker).await,
         Ask::Migrate { pid, to } => move_process(asker, pid, to).await,
+        Ask::Checkpoint(order) => write_checkpoint(asker, order).await,
         Ask::Route {
             tree,
             pid,

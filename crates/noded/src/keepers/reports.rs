@@ -2,7 +2,7 @@
 
 use super::decisions::{Decided, stayed};
 use super::table::KeeperTable;
-use crate::error::stays;
+use crate::error::{refusal, stays};
 use armento_balance::Ledger;
 use armento_client::api::{Answer, KeeperHello, Outcome, ProcInfo, Ran, Report};
 use armento_gossip::Tick;
@@ -77,6 +77,15 @@ impl KeeperTable {
                 let subject = format!("process {pid}");
                 self.end(ticket, Err(stays(&subject, stay, &detail)));
             }
+            Report::Checkpointed { ticket, done } => {
+                self.end(ticket, Ok(Answer::Checkpointed(done)));
+            }
+            Report::NotCheckpointed {
+                ticket,
+                code,
+                message,
+                hint,
+            } => self.end(ticket, Err(refusal(&code, message, &hint))),
             Report::CameHome {
                 pid,
                 from,

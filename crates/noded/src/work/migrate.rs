@@ -118,11 +118,11 @@ fn order(node: &Node, uid: u32, pid: Pid, to: Dest) -> Result<Ordered> {
 }
 
 /// Not held by a keeper: the caller may fork one, if the process is its user's.
-fn unheld(uid: u32, pid: Pid) -> Refusal {
+pub fn unheld(uid: u32, pid: Pid) -> Refusal {
     match owner_of(pid) {
         Some(owner) if may(uid, owner) => refusal(
             "not-held",
-            format!("process {pid} has no keeper yet; nothing was moved"),
+            format!("process {pid} has no keeper yet; nothing was done"),
             "start it with `armento run`",
         ),
         _ => no_such(pid),

@@ -4,6 +4,7 @@
 //! `route.rs` on the home's side, `admit.rs` on the target's.
 
 mod admit;
+mod checkpoint;
 mod clocks;
 mod migrate;
 mod overhead;
@@ -16,6 +17,7 @@ mod why;
 mod yama;
 
 pub use admit::admit_guests;
+pub use checkpoint::write_checkpoint;
 pub use clocks::ClockWatch;
 pub use migrate::{move_process, move_soon, no_such, owner_of};
 pub use overhead::Overhead;

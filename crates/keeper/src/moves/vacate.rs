@@ -1,0 +1,174 @@
+//! A program that stands at its exec makes room for a body from a checkpoint file: its memory is given up, its mappings of
+//! files and the vDSO lie where the body has them, and its thread becomes a deputy.
+//!
+//! From: `keeper/src/saved/restart.rs`. Next: the body is built as one that was lost (`keeper/src/safe/recover.rs`).
+
+use super::freeze::{Leaves, freeze};
+use super::hollow::hollow_out;
+use super::prepare::{prepare, undo};
+use super::tear_down::tear_down_memory;
+use crate::deputy::HostLink;
+use crate::state::{Keep, Tree};
+use crate::sync::lock;
+use armento_migrate::image::objects::Views;
+use armento_migrate::image::vdso::{ELSEWHERE, Vdso};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{Pid, Stay};
+use armento_tracee::call::Call;
+use armento_tracee::inject::{Hold, Unfiltered, ok};
+use armento_tracee::maps::{self, Vma};
+use armento_tracee::region::{BASE, Code, ROOM};
+use armento_wire::talk::FileKey;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A mapping of a file that the body has.
+#[derive(Clone, Debug)]
+pub struct FileView {
+    pub start: u64,
+    pub end: u64,
+    pub prot: i32,
+    pub off: u64,
+    pub shared: bool,
+    pub path: PathBuf,
+    pub key: FileKey,
+}
+
+/// What the process must look like at home.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Where the body has its vDSO, if it is this kernel's.
+    pub vdso: Option<Vdso>,
+    pub files: Vec<FileView>,
+}
+
+/// After `Ok` its leader is a deputy that waits for work of a body at `link`, and there is none yet. After an error it
+/// cannot go on: nothing of its program is left.
+pub fn make_room(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, shape: Shape) -> Result<()> {
+    let gone = || Err(MigrateError::Ended);
+    keep.tracer
+        .run(move |t| prepare(t, pid, false).map(drop))
+        .unwrap_or_else(gone)?;
+    let link = link.clone();
+    let vacated = move |t: &mut Tree| {
+        reshape(t, pid, &shape)?;
+        let alone = Leaves {
+            joint: false,
+            foreign: false,
+        };
+        freeze(t, pid, alone, &Views::default())?;
+        let (teardown, deputies) = hollow_out(t, pid, &link)?;
+        deputies.serve();
+        if let Some(teardown) = teardown {
+            tear_down_memory(t, pid, teardown);
+        }
+        t.release_held(pid);
+        Ok(())
+    };
+    keep.tracer
+        .run(move |t| {
+            let done = vacated(t);
+            if done.is_err() {
+                undo(t, pid);
+            }
+            done
+        })
+        .unwrap_or_else(gone)
+}
+
+/// Changes the mappings of the halted process, but for the region and the top of the stack.
+fn reshape(t: &mut Tree, pid: Pid, shape: &Shape) -> Result<()> {
+    let leaving = t.leaving.get(&pid).ok_or(MigrateError::Ended)?;
+    let code = leaving.region.code();
+    let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
+    let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
+    let (kernels, others): (Vec<Vma>, Vec<Vma>) = list.into_iter().partition(Vma::is_vdso);
+    give_up(&mut h, &code, &others)?;
+    if let Some(vdso) = &shape.vdso {
+        move_vdso(&mut h, &code, &kernels, vdso)?;
+    }
+    for view in &shape.files {
+        map_view(&mut h, &code, view)?;
+    }
+    drop(h);
+    let mut names = lock(&t.keep.names);
+    for v in maps::read(pid).map_err(|_| MigrateError::Ended)? {
+        let of = |f: &&FileView| f.start <= v.start && v.end <= f.end;
+        if let Some(view) = shape.files.iter().find(of).filter(|_| v.is_file()) {
+            names.learn(&v, view.key);
+        }
+    }
+    Ok(())
+}
+
+/// Calls that fit into one batch, with room to spare (`tracee/src/region.rs`).
+const BATCH: usize = 256;
+
+fn give_up(h: &mut Hold, code: &Code, all: &[Vma]) -> Result<()> {
+    let ours = |v: &Vma| v.start >= BASE && v.start < BASE + ROOM;
+    let goes = |v: &&Vma| !ours(v) && !v.is_vsyscall() && !v.is_stack();
+    let unmap = |v: &Vma| (libc::SYS_munmap, [v.start, v.len(), 0, 0, 0, 0]);
+    let calls: Vec<Call> = all.iter().filter(goes).map(unmap).collect();
+    for some in calls.chunks(BATCH) {
+        h.batch_ok(code, "munmap", some)?;
+    }
+    Ok(())
+}
+
+/// KERNEL: mremap(2) of the vDSO tells the kernel its new place (arch/x86/entry/vdso/vma.c, vdso_mremap).
+fn move_vdso(h: &mut Hold, code: &Code, pages: &[Vma], to: &Vdso) -> Result<()> {
+    let mut pages: Vec<&Vma> = pages.iter().collect();
+    pages.sort_by_key(|v| v.start);
+    let (Some(first), Some(last)) = (pages.first(), pages.last()) else {
+        return Ok(());
+    };
+    let (start, end) = (first.start, last.end);
+    if start == to.first {
+        return Ok(());
+    }
+    let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+    let step = |from: u64, at: u64| {
+        let one = |v: &&Vma| {
+            let (old, new) = (v.start - start + from, v.start - start + at);
+            (libc::SYS_mremap, [old, v.len(), v.len(), flags, new, 0])
+        };
+        pages.iter().map(one).collect::<Vec<Call>>()
+    };
+    // KERNEL: mremap(2): old and new place must not overlap.
+    let overlaps = to.first < end && start < to.first + (end - start);
+    let calls = match overlaps {
+        true => [step(start, ELSEWHERE), step(ELSEWHERE, to.first)].concat(),
+        false => step(start, to.first),
+    };
+    h.batch_ok(code, "mremap", &calls)?;
+    Ok(())
+}
+
+fn map_view(h: &mut Hold, code: &Code, view: &FileView) -> Result<()> {
+    let mut path = view.path.as_os_str().as_bytes().to_vec();
+    path.push(0);
+    let at = code.scratch(0, &path);
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
+    let cwd = libc::AT_FDCWD as u64;
+    let fd = h.call(code, libc::SYS_openat, [cwd, at, flags, 0, 0, 0])?.0;
+    let fd = ok("open", h.tid, fd).map_err(|e| unmapped(view.path.as_os_str(), &e))?;
+    let kind = if view.shared {
+        libc::MAP_SHARED
+    } else {
+        libc::MAP_PRIVATE
+    };
+    let flags = (kind | libc::MAP_FIXED) as u64;
+    let (len, prot) = (view.end - view.start, view.prot as u64);
+    let args = [view.start, len, prot, flags, fd, view.off];
+    let mapped = h.call(code, libc::SYS_mmap, args)?.0;
+    h.call(code, libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+    ok("mmap", h.tid, mapped).map_err(|e| unmapped(view.path.as_os_str(), &e))?;
+    Ok(())
+}
+
+fn unmapped(path: &OsStr, e: &dyn std::fmt::Display) -> MigrateError {
+    let why = format!("{} cannot be mapped: {e}", path.display());
+    MigrateError::Stays(Stay::TargetFailed, why)
+}

@@ -1,0 +1,229 @@
+//! Processes that are copied and stand still, at home or away, until they go on together.
+//!
+//! From: `save.rs`. Next: `keeper/src/moves/copy.rs` (at home), `keeper/src/safe/checkpoint.rs` (away).
+
+use super::body::SavedBody;
+use crate::deputy::HostLink;
+use crate::moves::{copy_at_home, go_on_at_home};
+use crate::safe::{copy_away, go_on};
+use crate::state::{Keep, Place, Tree};
+use armento_migrate::pages::PageStore;
+use armento_migrate::stored::{Image, Taking};
+use armento_migrate::{Local, MigrateError, Result};
+use armento_model::{HomeTid, MoveId, Pid, Stay};
+use armento_tracee::sys::SigInfo;
+use armento_tracee::{status, sys, trace};
+use armento_wire::talk::Signal;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Most of this node's memory that a checkpoint may take until it is written: a part of what is available.
+const PART_OF_MEMORY: u64 = 2;
+/// Calls that a body had made before it stood still have ended by then.
+const CALLS_MAX: Duration = Duration::from_secs(5);
+const CALLS_LOOK: Duration = Duration::from_millis(1);
+
+/// Where a process stands still.
+enum Standing {
+    Home,
+    Away(Arc<HostLink>, MoveId),
+}
+
+struct Copy {
+    pid: Pid,
+    pages: Arc<Mutex<PageStore>>,
+    taking: Taking,
+    standing: Standing,
+    /// What only home has of it.
+    beside: Option<Beside>,
+}
+
+/// What home has of a body's threads.
+struct Beside {
+    blocks: Vec<(HomeTid, i64)>,
+    waiting: Vec<(Option<HomeTid>, Signal)>,
+    clock_ns: u64,
+}
+
+/// A process that was copied, and goes on.
+pub struct Copied {
+    pub pid: Pid,
+    pub body: SavedBody,
+    pub pages: Arc<Mutex<PageStore>>,
+}
+
+/// Processes that stand still; dropped, they go on, and what was copied is forgotten.
+pub struct Copies<'a> {
+    keep: &'a Arc<Keep>,
+    all: Vec<Copy>,
+    /// Since when the first of them stands still.
+    since: Option<Instant>,
+}
+
+impl<'a> Copies<'a> {
+    pub fn new(keep: &'a Arc<Keep>) -> Copies<'a> {
+        Copies {
+            keep,
+            all: Vec::new(),
+            since: None,
+        }
+    }
+
+    /// Copies one more, which stands still then. Before: its move lock is held.
+    pub fn add(&mut self, pid: Pid) -> Result<()> {
+        let keep = self.keep;
+        let place = move |t: &mut Tree| {
+            let p = t.procs.get(&pid)?;
+            Some((p.place(), p.is_before_exec() || p.is_at_exec(), p.replays()))
+        };
+        let (place, begins, replays) = keep
+            .tracer
+            .run(place)
+            .flatten()
+            .ok_or(MigrateError::Ended)?;
+        if begins || replays {
+            let why = match begins {
+                true => "its program is about to begin",
+                false => "it makes the calls again that it had made before its node was lost",
+            };
+            return Err(MigrateError::Stays(Stay::Busy, why.into()));
+        }
+        let bytes_max = armento_sense::available_kib() * 1024 / PART_OF_MEMORY;
+        let pages = Arc::new(Mutex::new(PageStore::in_memory(bytes_max)?));
+        let (taking, standing, since) = match place {
+            Place::Home => {
+                let (taking, since) = copy_at_home(keep, pid, &pages)?;
+                (taking, Standing::Home, since)
+            }
+            Place::Away(link) => {
+                let (taking, mv) = copy_away(keep, pid, &link, &pages)?;
+                let since = taking.frozen_since();
+                (taking, Standing::Away(link, mv), since)
+            }
+        };
+        self.since = Some(self.since.map_or(since, |s| s.min(since)));
+        self.all.push(Copy {
+            pid,
+            pages,
+            taking,
+            standing,
+            beside: None,
+        });
+        self.look_beside()
+    }
+
+    /// Reads what home has of the threads of the last one.
+    fn look_beside(&mut self) -> Result<()> {
+        let Some(copy) = self.all.last_mut() else {
+            return Ok(());
+        };
+        let pid = copy.pid;
+        let until = Instant::now() + CALLS_MAX;
+        loop {
+            let seen = self.keep.tracer.run(move |t| look_beside(t, pid));
+            match seen.unwrap_or(Err(MigrateError::Ended)) {
+                Ok(Some(beside)) => {
+                    copy.beside = Some(beside);
+                    return Ok(());
+                }
+                Ok(None) if Instant::now() > until => {
+                    let why = "a call of it does not end".into();
+                    return Err(MigrateError::Stays(Stay::Busy, why));
+                }
+                Ok(None) => std::thread::sleep(CALLS_LOOK),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// All go on. Returns them and how long the first stood still.
+    pub fn go_on(mut self) -> Result<(Vec<Copied>, Duration)> {
+        let all = std::mem::take(&mut self.all);
+        for copy in &all {
+            release(self.keep, copy);
+        }
+        let pause = self.since.map_or(Duration::ZERO, |s| s.elapsed());
+        let complete = |copy: Copy| {
+            let (image, _): (Image, _) = copy.taking.commit()?;
+            let beside = copy.beside.ok_or(MigrateError::Ended)?;
+            Ok(Copied {
+                pid: copy.pid,
+                body: SavedBody::new(image, beside.blocks, beside.waiting, beside.clock_ns),
+                pages: copy.pages,
+            })
+        };
+        let all = all.into_iter().map(complete).collect::<Result<_>>()?;
+        Ok((all, pause))
+    }
+}
+
+impl Drop for Copies<'_> {
+    fn drop(&mut self) {
+        for copy in self.all.drain(..) {
+            release(self.keep, &copy);
+            copy.taking.discard();
+        }
+    }
+}
+
+fn release(keep: &Keep, copy: &Copy) {
+    match &copy.standing {
+        Standing::Home => go_on_at_home(keep, copy.pid),
+        Standing::Away(link, mv) => go_on(keep, copy.pid, link, *mv),
+    }
+}
+
+/// `None`: a call that its body had made before is still under way.
+fn look_beside(t: &mut Tree, pid: Pid) -> Result<Option<Beside>> {
+    let clock_ns = sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?;
+    let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
+    let (mut blocks, mut waiting) = (Vec::new(), Vec::new());
+    let mut note = |to: Option<Pid>, info: &SigInfo| {
+        waiting.push((to.map(HomeTid::of_home), Signal(info.to_vec())));
+    };
+    if let Some(away) = p.away() {
+        if !p.deputies().all(|d| d.is_idle()) {
+            return Ok(None);
+        }
+        for d in p.deputies() {
+            let block = d
+                .block()
+                .map(|(nr, _)| (HomeTid::of_home(d.tid), nr.into()));
+            blocks.extend(block);
+        }
+        away.signals
+            .held()
+            .iter()
+            .for_each(|(to, info)| note(*to, info));
+        return Ok(Some(Beside {
+            blocks,
+            waiting,
+            clock_ns,
+        }));
+    }
+    let leaving = t.leaving.get(&pid).ok_or(MigrateError::Ended)?;
+    for h in &leaving.stopped.halted {
+        if let Some((_, info)) = &h.signal {
+            note(Some(h.tid()), info);
+        }
+        for info in trace::pending(h.tid(), false)? {
+            note(Some(h.tid()), &info);
+        }
+    }
+    for info in trace::pending(pid, true)? {
+        note(None, &info);
+    }
+    for tid in status::threads(pid).map_err(|_| MigrateError::Ended)? {
+        let state = leaving.states.iter().find(|s| s.tid.at_home() == tid);
+        let known = t.restart_blocks.get(&tid).copied();
+        let nr = state
+            .filter(|s| s.at_deputy)
+            .and_then(|s| crate::moves::restarting(s, known));
+        blocks.extend(nr.map(|nr| (HomeTid::of_home(tid), nr)));
+    }
+    Ok(Some(Beside {
+        blocks,
+        waiting,
+        clock_ns,
+    }))
+}

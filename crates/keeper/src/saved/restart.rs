@@ -1,0 +1,230 @@
+//! Programs that begin from a checkpoint file.
+//!
+//! ```text
+//! exec (nothing of the program has run) ─► its memory is given up, its thread is a deputy ─► more threads
+//!     ─► the body is built from the file, on a node or under a host here ─► it runs
+//! ```
+//!
+//! From: `keeper/src/events/exec.rs`. Next: `keeper/src/moves/vacate.rs`, `keeper/src/safe/recover.rs`.
+
+use super::body::{MappedFile, SavedBody};
+use crate::calls::{make_thread, serve_host};
+use crate::hosts::connect_host;
+use crate::moves::{Shape, make_room};
+use crate::safe::{build, choose};
+use crate::state::{Keep, Kept, Process, Restarts, Tree, tell_user};
+use crate::sync::lock;
+use armento_checkpoint::format::{FormatError, PAGE, Page, Reader};
+use armento_checkpoint::home::sha256;
+use armento_client::api::Report;
+use armento_migrate::image::files::file_key;
+use armento_migrate::pages::PageStore;
+use armento_migrate::{Local, MigrateError, Result};
+use armento_model::{HomePid, HomeTid, Pid, Stay};
+use armento_tracee::sys;
+use armento_wire::talk::FileKey;
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// Builds one body after the other, for ever.
+pub fn begin_from_file(keep: &Arc<Keep>) {
+    let Some(restarts) = &keep.restarts else {
+        return;
+    };
+    let file = Reader::open(&restarts.how.file);
+    loop {
+        let pid = restarts.queue.pop();
+        let begun = match &file {
+            Ok(file) => begin(keep, restarts, file, pid),
+            Err(e) => Err(MigrateError::Stays(Stay::TargetFailed, e.to_string())),
+        };
+        keep.daemon.report(Report::Placed { pid });
+        if let Err(e) = begun {
+            let why = match e.detail() {
+                detail if detail.is_empty() => e.stay().to_string(),
+                detail => detail,
+            };
+            let line = format!(
+                "armento: process {pid} cannot begin from {}: {why}\nhint: the file is as it was; {}\n",
+                restarts.how.file.display(),
+                e.stay().remedy()
+            );
+            tell_user(pid, &line);
+            let _ = sys::kill(pid, libc::SIGKILL);
+        }
+    }
+}
+
+fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Result<()> {
+    let _turn = keep.move_locks.take(pid)?;
+    let missing = || MigrateError::Stays(Stay::TargetFailed, "it is not in the file".into());
+    let index = restarts.index(pid).ok_or_else(missing)?;
+    let process = file
+        .home()
+        .processes
+        .get(index)
+        .cloned()
+        .ok_or_else(missing)?;
+    let image = file.image(process.pid).map_err(|e| unread(&e))?;
+    let body = SavedBody::decode(&image)?;
+    let files = mapped_files(keep, &body.files)?;
+    let mut pages = pages_of(file, process.pid, &body)?;
+    let need_kib = pages.bytes() >> 10;
+    let node = match &restarts.how.on {
+        Some(node) => node.clone(),
+        None => choose(keep, pid).unwrap_or_else(|| keep.settings.node.clone()),
+    };
+    let link = connect_host(keep, &node, pid, need_kib, serve_host)?;
+    let vdso = body.vdso().filter(|v| v.is_ours());
+    let foreign = vdso.is_none() && body.vdso().is_some();
+    let shape = Shape {
+        vdso,
+        files: body.views(&files)?,
+    };
+    make_room(keep, pid, &link, shape)?;
+    let tids = make_threads(keep, pid, &body, restarts.how.same_pids)?;
+    close_on_exec(keep, pid, &process.close_on_exec())?;
+    let unknown = body.renumber(&tids, &mut pages)?;
+    if !unknown.is_empty() {
+        eprintln!(
+            "process {pid}: {} threads keep their old number",
+            unknown.len()
+        );
+    }
+    let now = sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?;
+    let begins = body.begin(HomePid::of_home(pid), &tids, &files, now)?;
+    keep.tracer.run(move |t| {
+        if let Some(p) = t.procs.get_mut(&pid) {
+            p.begun_elsewhere = foreign;
+        }
+        hold_signals(t, pid, &begins.waiting);
+    });
+    let bytes = pages.bytes();
+    let kept = Kept {
+        image: Arc::new(begins.image),
+        pages: Arc::new(Mutex::new(pages)),
+        bytes,
+    };
+    build(keep, pid, &node, &kept)?;
+    eprintln!("process {pid} begins at {node} from a checkpoint");
+    Ok(())
+}
+
+/// Opens the files that a body maps: their new keys and names. One whose content has changed would show it other bytes.
+fn mapped_files(keep: &Keep, files: &[MappedFile]) -> Result<HashMap<FileKey, (FileKey, PathBuf)>> {
+    let mut all = HashMap::new();
+    for f in files {
+        let path = f.path();
+        let stays = |why: String| MigrateError::Stays(Stay::TargetFailed, why);
+        let missing = |e: std::io::Error| stays(format!("{}, which it maps: {e}", path.display()));
+        if sha256(path).map_err(missing)? != f.digest {
+            let why = format!("{}, which it maps, has changed since", path.display());
+            return Err(stays(why));
+        }
+        let file = File::open(path).map_err(missing)?;
+        let key = file_key(&file).ok_or_else(|| {
+            stays(format!(
+                "{}, which it maps, is no regular file",
+                path.display()
+            ))
+        })?;
+        lock(&keep.files).insert(key, Arc::new(file));
+        all.insert(f.key, (key, path.to_path_buf()));
+    }
+    Ok(all)
+}
+
+fn pages_of(file: &Reader, pid: Pid, body: &SavedBody) -> Result<PageStore> {
+    const PART_OF_MEMORY: u64 = 2;
+    let bytes_max = armento_sense::available_kib() * 1024 / PART_OF_MEMORY;
+    let mut pages = PageStore::in_memory(bytes_max)?;
+    file.pages(pid, &mut |at, page| match page {
+        Page::Bytes(bytes) => pages.stage(at, bytes).map_err(Unread::from),
+        Page::Zeros(n) => {
+            let all = (0..n).map(|n| at + n * PAGE as u64);
+            all.for_each(|at| pages.stage_zeros(at));
+            Ok(())
+        }
+    })
+    .map_err(|Unread(e)| e)?;
+    pages.commit(&body.there(), true);
+    Ok(pages)
+}
+
+/// Why the pages of a file could not be kept here.
+struct Unread(MigrateError);
+
+impl From<MigrateError> for Unread {
+    fn from(e: MigrateError) -> Unread {
+        Unread(e)
+    }
+}
+
+impl From<FormatError> for Unread {
+    fn from(e: FormatError) -> Unread {
+        Unread(unread(&e))
+    }
+}
+
+fn unread(e: &dyn std::fmt::Display) -> MigrateError {
+    MigrateError::Stays(Stay::TargetFailed, e.to_string())
+}
+
+/// A deputy for each thread of the body. Returns their new numbers by the old ones.
+fn make_threads(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    body: &SavedBody,
+    same: bool,
+) -> Result<HashMap<HomeTid, HomeTid>> {
+    let leader = keep.deputy(pid).ok_or(MigrateError::Ended)?;
+    let mut tids = HashMap::new();
+    for (n, old) in body.tids().into_iter().enumerate() {
+        let new = match n {
+            0 => pid,
+            _ => make_thread(keep, &leader, same.then_some(old.at_home())).map_err(|e| {
+                let why = match e.raw_os_error() {
+                    Some(libc::EEXIST) => {
+                        format!("a thread with the number {} lives already", old.at_home())
+                    }
+                    _ => format!("its thread {} cannot be made: {e}", old.at_home()),
+                };
+                MigrateError::Stays(Stay::TargetFailed, why)
+            })?,
+        };
+        tids.insert(old, HomeTid::of_home(new));
+    }
+    Ok(tids)
+}
+
+/// They were open over its exec.
+fn close_on_exec(keep: &Keep, pid: Pid, fds: &[i32]) -> Result<()> {
+    let leader = keep.deputy(pid).ok_or(MigrateError::Ended)?;
+    for fd in fds {
+        let args = [
+            *fd as u64,
+            libc::F_SETFD as u64,
+            libc::FD_CLOEXEC as u64,
+            0,
+            0,
+            0,
+        ];
+        leader
+            .own(libc::SYS_fcntl, args)
+            .ok_or(MigrateError::Ended)?;
+    }
+    Ok(())
+}
+
+fn hold_signals(t: &mut Tree, pid: Pid, waiting: &[(Option<HomeTid>, armento_wire::talk::Signal)]) {
+    let Some(away) = t.procs.get_mut(&pid).and_then(Process::away_mut) else {
+        return;
+    };
+    for (to, info) in waiting {
+        if let Ok(info) = info.0.as_slice().try_into() {
+            away.signals.hold(to.map(HomeTid::at_home), &info);
+        }
+    }
+}
