@@ -1,6 +1,5 @@
 //! What a caller asks of a restart.
 
-use armento_model::Pid;
 use std::ffi::CString;
 use std::fmt;
 use std::io::{self, Read};
@@ -18,8 +17,6 @@ pub struct How<'a> {
     pub contents: Option<Contents<'a>>,
     /// Files that are missing or differ get their kept content back.
     pub put_back: bool,
-    /// A process that may trace all of them although it is no ancestor (Yama).
-    pub tracer: Option<Pid>,
     /// No program starts before [`super::Board::release`].
     pub hold: bool,
 }

@@ -123,9 +123,6 @@ impl Run<'_, '_> {
 
     fn steps(&self, index: usize) -> Result<Infallible, Failed> {
         let p = &self.home.processes[index];
-        if let Some(tracer) = self.how.tracer {
-            sys::permit(tracer);
-        }
         self.board.born(index, getpid().as_raw_nonzero().get());
         self.fork_children(index, true)?;
         if self.plan.leads_session(index) {

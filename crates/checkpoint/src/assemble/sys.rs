@@ -179,12 +179,6 @@ pub fn set_no_new_privs() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into()).map(drop)
 }
 
-/// Lets `tracer` trace this process. KERNEL: PR_SET_PTRACER; an error where there is no Yama, and no need.
-pub fn permit(tracer: Pid) {
-    // SAFETY: numbers only.
-    unsafe { libc::prctl(libc::PR_SET_PTRACER, tracer as libc::c_ulong, 0, 0, 0) };
-}
-
 /// A lock of fcntl(2) on bytes `start` to `end`; `command` is F_SETLK or F_OFD_SETLK.
 pub fn lock(
     fd: BorrowedFd,

@@ -178,7 +178,6 @@ pub fn become_tree(words: &[String]) -> ! {
         ],
         contents: Some(&contents),
         put_back: has("put-back"),
-        tracer: Some(1),
         hold: has("hold"),
     };
     let board = Board::new(reader.home()).unwrap();
