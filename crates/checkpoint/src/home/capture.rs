@@ -16,7 +16,7 @@ use armento_model::Pid;
 use rustix::fs::FileType;
 use std::collections::HashMap;
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What is not carried, as it is found.
 struct Refusals(Vec<Uncarried>);
@@ -51,8 +51,35 @@ impl Refusals {
     }
 }
 
-/// Captures processes, the first of which is the root. All reasons against it are returned together.
+/// Looks that have to find the same, before that counts as a refusal; and how many are made at all.
+const AGREED: usize = 4;
+const LOOKS: usize = 16;
+/// Meanwhile a child that has ended is waited for, a descriptor is closed again.
+const BETWEEN: Duration = Duration::from_millis(5);
+
+/// Captures processes, the first of which is the root. All reasons against it are returned together: those that several looks
+/// in succession find, since of processes that run much passes by itself.
 pub fn capture(subjects: &[Subject], options: &Options) -> Result<Home, Vec<Uncarried>> {
+    let (mut lasting, mut agreed) = (Vec::new(), 0);
+    for _ in 0..LOOKS {
+        let refused = match look(subjects, options) {
+            Ok(home) => return Ok(home),
+            Err(refused) => refused,
+        };
+        lasting.retain(|u| refused.contains(u));
+        agreed += 1;
+        if lasting.is_empty() {
+            (lasting, agreed) = (refused, 1);
+        }
+        if agreed == AGREED {
+            break;
+        }
+        std::thread::sleep(BETWEEN);
+    }
+    Err(lasting)
+}
+
+fn look(subjects: &[Subject], options: &Options) -> Result<Home, Vec<Uncarried>> {
     let mut refused = Refusals(Vec::new());
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or((0, 0), |t| (t.as_secs() as i64, t.subsec_nanos()));
@@ -111,10 +138,9 @@ fn files(
     }
     let root = subjects[0].pid;
     let groups = table::group(entries).map_err(|e| (root, e))?;
-    let mut skip: Vec<Pid> = subjects.iter().map(|s| s.pid).collect();
-    skip.extend(&options.besides);
-    skip.push(std::process::id() as Pid);
-    let holders = Holders::of(&groups, &skip);
+    let tree: Vec<Pid> = subjects.iter().map(|s| s.pid).collect();
+    let own = [std::process::id() as Pid];
+    let holders = Holders::of(&groups, &tree, &[&own, &options.besides[..]].concat());
     let (pipes, mut found) = pipes::find(&groups, &holders);
     let (pairs, more) = sockets::find(&groups, &holders);
     found.extend(more);
@@ -129,6 +155,9 @@ fn files(
             Some(what) => what,
             None => classify(group, &mut kept),
         };
+        if matches!(what, Found::Closed) {
+            continue;
+        }
         match streams.settle(group, what) {
             Ok(kind) => add(home, group, kind, refused),
             Err((what, hint)) => refuse(home, group, &what, hint, refused),
@@ -142,6 +171,9 @@ fn files(
 
 fn refuse(home: &Home, group: &Group, what: &str, hint: Option<&str>, refused: &mut Refusals) {
     let entry = group.first();
+    if entry.has_changed() {
+        return;
+    }
     let what = format!("descriptor {} is {what}", entry.fd);
     refused.add(&home.processes[entry.owner], what, hint);
 }
@@ -223,6 +255,7 @@ impl Streams {
         let was = match what {
             Found::Inside(kind) => return Ok(*kind),
             Found::Not(what, hint) => return Err((what, hint)),
+            Found::Closed => return Err(("closed".into(), None)),
             Found::Outside(was) => was,
         };
         let mut own = stds(group);

@@ -1,5 +1,8 @@
 //! What the kernel keeps of processes beside memory and threads: [`capture`] reads it, [`Home`] holds it.
 //!
+//! Of processes that run it only serves to tell beforehand what a checkpoint would not carry: what it finds is not of one
+//! moment.
+//!
 //! It is read from proc(5), kcmp(2), copies of descriptors (pidfd_getfd(2)) and sock_diag(7), of processes that stand still.
 //! Nothing of them is changed: bytes that wait in pipes and sockets are copied (tee(2), MSG_PEEK). Their memory is not
 //! read, so they may be deputies, whose memory is on another node: their command line and program come from the

@@ -8,17 +8,24 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-/// By the kernel's name of the object, such as `pipe:[4711]`: a process that holds it.
+/// Processes that hold pipes and sockets of the tree.
 #[derive(Default)]
-pub struct Holders(HashMap<Bytes, String>);
+pub struct Holders {
+    /// By the kernel's name of the object, such as `pipe:[4711]`: a process outside.
+    outside: HashMap<Bytes, String>,
+    tree: Vec<Pid>,
+}
 
 impl Holders {
-    /// Looks through all processes whose descriptors may be read; `skip` are the tree itself and its tracers.
-    pub fn of(groups: &[Group], skip: &[Pid]) -> Holders {
+    /// Looks through all processes whose descriptors may be read, but the tree itself and its tracers.
+    pub fn of(groups: &[Group], tree: &[Pid], tracers: &[Pid]) -> Holders {
         let shared = |g: &&Group| matches!(g.first().kind(), FileType::Fifo | FileType::Socket);
         let wanted = groups.iter().filter(shared).map(|g| g.first().link.clone());
         let wanted: HashSet<Bytes> = wanted.collect();
-        let mut found = Holders::default();
+        let mut found = Holders {
+            tree: tree.to_vec(),
+            ..Holders::default()
+        };
         if wanted.is_empty() {
             return found;
         }
@@ -27,7 +34,7 @@ impl Holders {
         };
         for entry in all.flatten() {
             let pid = entry.file_name().to_str().and_then(|n| n.parse().ok());
-            if let Some(pid) = pid.filter(|p| !skip.contains(p)) {
+            if let Some(pid) = pid.filter(|p| !tree.contains(p) && !tracers.contains(p)) {
                 found.look(pid, &entry.path(), &wanted);
             }
         }
@@ -49,12 +56,40 @@ impl Holders {
                     let comm = comm.strip_suffix(b"\n").unwrap_or(&comm).to_vec();
                     format!("process {pid} ({})", Bytes(comm))
                 };
-                self.0.entry(link).or_insert_with(name);
+                self.outside.entry(link).or_insert_with(name);
             }
         }
     }
 
     pub fn of_link(&self, link: &Bytes) -> Option<&str> {
-        self.0.get(link).map(String::as_str)
+        self.outside.get(link).map(String::as_str)
+    }
+
+    /// Whether the descriptors of an object in the tree are others than a moment ago: its processes run.
+    pub fn changed(&self, ends: &[&Group]) -> bool {
+        let Some(first) = ends.first() else {
+            return false;
+        };
+        let members = ends.iter().flat_map(|g| &g.members);
+        let mut known: Vec<(Pid, i32)> = members.map(|e| (e.pid, e.fd)).collect();
+        let mut now = self.in_tree(&first.first().link);
+        known.sort_unstable();
+        now.sort_unstable();
+        known != now
+    }
+
+    /// Descriptors of an object in the tree, at this moment.
+    pub fn in_tree(&self, link: &Bytes) -> Vec<(Pid, i32)> {
+        let mut found = Vec::new();
+        for pid in &self.tree {
+            let all = fs::read_dir(format!("/proc/{pid}/fd"));
+            for fd in all.into_iter().flatten().flatten() {
+                let same = fs::read_link(fd.path());
+                let same = same.is_ok_and(|l| Bytes::from(l.as_path()) == *link);
+                let number = fd.file_name().to_str().and_then(|n| n.parse().ok());
+                found.extend(number.filter(|_| same).map(|n| (*pid, n)));
+            }
+        }
+        found
     }
 }

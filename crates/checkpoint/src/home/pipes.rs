@@ -9,12 +9,16 @@ use super::table::{Entry, Group};
 use super::types::Pipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, tee,
 };
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+
+/// Looks at a pipe that changes.
+const TRIES: usize = 8;
 
 /// All pipes that have an end in the tree, and what each group of descriptors is.
 pub fn find(groups: &[Group], holders: &Holders) -> (Vec<Pipe>, BTreeMap<usize, Found>) {
@@ -26,8 +30,9 @@ pub fn find(groups: &[Group], holders: &Holders) -> (Vec<Pipe>, BTreeMap<usize, 
     }
     let (mut pipes, mut found) = (Vec::new(), BTreeMap::new());
     for ends in ends.into_values() {
-        let of: Vec<&Entry> = ends.iter().map(|at| groups[*at].first()).collect();
-        match one(&of, holders) {
+        let all: Vec<&Group> = ends.iter().map(|at| &groups[*at]).collect();
+        let of: Vec<&Entry> = all.iter().map(|group| group.first()).collect();
+        match one(&all, &of, holders) {
             Ok(pipe) => {
                 let number = pipes.len() as u32;
                 pipes.push(pipe);
@@ -59,11 +64,11 @@ fn proc_path(entry: &Entry) -> std::path::PathBuf {
 }
 
 /// The pipe of these ends, or why it is none of the tree alone.
-fn one(ends: &[&Entry], holders: &Holders) -> Result<Pipe, Found> {
+fn one(groups: &[&Group], ends: &[&Entry], holders: &Holders) -> Result<Pipe, Found> {
     if let Some(holder) = holders.of_link(&ends[0].link) {
         return Err(Found::Outside(format!("a pipe to {holder}")));
     }
-    let unreadable = |e: io::Error| Found::no(format!("a pipe that cannot be read: {e}"));
+    let unreadable = |e: io::Error| Found::failed("a pipe", e);
     let end = ends.iter().find(|e| e.reads()).unwrap_or(&ends[0]);
     let copy = end.copy().map_err(unreadable)?;
     let (reader, writer) = (
@@ -71,7 +76,10 @@ fn one(ends: &[&Entry], holders: &Holders) -> Result<Pipe, Found> {
         ends.iter().any(|e| e.writes()),
     );
     if !(reader && writer) && other_end(copy.as_fd()).map_err(unreadable)? {
-        return Err(Found::Outside("a pipe whose other end is outside".into()));
+        return Err(match holders.changed(groups) {
+            true => Found::Closed,
+            false => Found::Outside("a pipe whose other end is outside".into()),
+        });
     }
     let capacity = fcntl_getpipe_size(&copy).map_err(|e| unreadable(e.into()))?;
     let waiting = match reader {
@@ -95,21 +103,31 @@ fn other_end(end: std::os::fd::BorrowedFd) -> io::Result<bool> {
     Ok(!one[0].revents().intersects(PollFlags::HUP | PollFlags::ERR))
 }
 
-/// The bytes in a pipe, which stay there. KERNEL: tee(2).
+/// The bytes in a pipe, which stay there. KERNEL: tee(2), which takes them at one moment. Where processes run, others may be
+/// in it a moment later: the bytes of any moment will do then.
 fn peek(pipe: &OwnedFd, capacity: usize) -> io::Result<Vec<u8>> {
-    let expected = sys::waiting(pipe.as_fd())?;
     let mut bytes = Vec::new();
-    if expected == 0 {
-        return Ok(bytes);
+    for _ in 0..TRIES {
+        let before = sys::waiting(pipe.as_fd())?;
+        bytes = copy(pipe, capacity)?;
+        let after = sys::waiting(pipe.as_fd())?;
+        if bytes.len() == before || before != after {
+            return Ok(bytes);
+        }
     }
-    let (mut from, to) =
-        pipe_with(PipeFlags::CLOEXEC).map(|(from, to)| (std::fs::File::from(from), to))?;
+    let what = format!("{} bytes could be copied", bytes.len());
+    Err(io::Error::other(what))
+}
+
+fn copy(pipe: &OwnedFd, capacity: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setpipe_size(&to, capacity)?;
-    tee(pipe, &to, capacity, SpliceFlags::NONBLOCK)?;
-    drop(to);
-    from.read_to_end(&mut bytes)?;
-    match bytes.len() == expected {
-        true => Ok(bytes),
-        false => Err(io::Error::other("it changed meanwhile")),
+    match tee(pipe, &to, capacity, SpliceFlags::NONBLOCK) {
+        Ok(_) | Err(Errno::AGAIN) => {}
+        Err(e) => return Err(e.into()),
     }
+    drop(to);
+    std::fs::File::from(from).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -26,6 +26,9 @@ const HEADER: usize = 16;
 const REQUEST: usize = 24;
 const ANSWER: usize = 16;
 
+/// Looks at a socket that changes.
+const TRIES: usize = 8;
+
 /// What a Unix socket is connected to.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Peer {
@@ -66,41 +69,54 @@ fn one(
     ino: u64,
     holders: &Holders,
 ) -> Result<(Pair, [usize; 2]), Found> {
-    let unreadable = |e: io::Error| Found::no(format!("a socket that cannot be read: {e}"));
+    let unreadable = |e: io::Error| Found::failed("a socket", e);
     let at = by_inode[&ino];
     let here = groups[at].first();
     let copy = here.copy().map_err(unreadable)?;
     let family = sys::socket_option(copy.as_fd(), libc::SO_DOMAIN).map_err(unreadable)?;
-    let outside = || Found::Outside(describe(here, family, holders));
-    if family != libc::AF_UNIX || !nameless(here) {
+    let outside = || Found::Outside(describe(here, &copy, family, holders));
+    if family != libc::AF_UNIX || !nameless(&copy) {
         return Err(outside());
     }
-    let peer = peer(ino).map_err(unreadable)?;
+    let closed = || holders.changed(&[&groups[at]]);
+    let peer = peer(ino).map_err(|e| match closed() {
+        true => Found::Closed,
+        false => unreadable(e),
+    })?;
     let there = peer.ino.and_then(|ino| by_inode.get(&ino).copied());
-    let there = there.filter(|other| *other != at).ok_or_else(outside)?;
+    let there = there.filter(|other| *other != at);
+    let new = |ino: u64| {
+        let link = Bytes(format!("socket:[{ino}]").into_bytes());
+        !holders.in_tree(&link).is_empty()
+    };
+    let there = there.ok_or_else(|| match closed() || peer.ino.is_some_and(new) {
+        true => Found::Closed,
+        false => outside(),
+    })?;
     let other = groups[there].first();
+    let other_copy = other.copy().map_err(unreadable)?;
     let held = [here, other].map(|e| holders.of_link(&e.link).is_some());
-    if held.contains(&true) || !nameless(other) {
+    if held.contains(&true) || !nameless(&other_copy) {
         return Err(outside());
     }
     if peer.shut != 0 {
         return Err(Found::no("a socket pair of which an end was shut down"));
     }
     let sort = sys::socket_option(copy.as_fd(), libc::SO_TYPE).map_err(unreadable)?;
-    let copies = [copy, other.copy().map_err(unreadable)?];
+    let copies = [&copy, &other_copy];
     let mut pair = Pair {
         sort: sort as u32,
         waiting: Default::default(),
     };
-    for (waiting, copy) in pair.waiting.iter_mut().zip(&copies) {
+    for (waiting, copy) in pair.waiting.iter_mut().zip(copies) {
         *waiting = Bytes(received(copy, sort).map_err(|what| Found::no(what.to_string()))?);
     }
     Ok((pair, [at, there]))
 }
 
 /// Whether the socket has no address of its own, so that only its pair can reach it.
-fn nameless(entry: &Entry) -> bool {
-    let copy = entry.copy().map(UnixStream::from);
+fn nameless(socket: &OwnedFd) -> bool {
+    let copy = socket.try_clone().map(UnixStream::from);
     copy.and_then(|s| s.local_addr())
         .is_ok_and(|a| a.is_unnamed())
 }
@@ -115,16 +131,19 @@ fn received(socket: &OwnedFd, sort: i32) -> io::Result<Vec<u8>> {
             _ => Err(io::Error::other("a pair of sockets with messages in it")),
         };
     }
-    let expected = sys::waiting(socket.as_fd())?;
-    let mut bytes = vec![0; expected];
-    if expected > 0 {
-        let (n, _) = recv(socket, &mut bytes[..], peek)?;
-        bytes.truncate(n);
+    for _ in 0..TRIES {
+        let before = sys::waiting(socket.as_fd())?;
+        let mut bytes = vec![0; before];
+        if before > 0 {
+            let (n, _) = recv(socket, &mut bytes[..], peek)?;
+            bytes.truncate(n);
+        }
+        // Where processes run, the bytes of any moment will do.
+        if bytes.len() == before || sys::waiting(socket.as_fd())? != before {
+            return Ok(bytes);
+        }
     }
-    match bytes.len() == expected {
-        true => Ok(bytes),
-        false => Err(io::Error::other("a pair of sockets with descriptors in it")),
-    }
+    Err(io::Error::other("a pair of sockets with descriptors in it"))
 }
 
 /// Asks for one Unix socket. KERNEL: sock_diag(7).
@@ -171,8 +190,8 @@ fn read_peer(answer: &[u8]) -> Option<Peer> {
 }
 
 /// "a TCP connection to 10.0.0.2:80".
-fn describe(entry: &Entry, family: i32, holders: &Holders) -> String {
-    let Ok(copy) = entry.copy() else {
+fn describe(entry: &Entry, socket: &OwnedFd, family: i32, holders: &Holders) -> String {
+    let Ok(copy) = socket.try_clone() else {
         return "a socket".into();
     };
     let option = |o| sys::socket_option(copy.as_fd(), o).unwrap_or(0);

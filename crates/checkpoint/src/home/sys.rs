@@ -23,9 +23,13 @@ fn kcmp(a: Pid, b: Pid, what: i32, x: u64, y: u64) -> io::Result<Ordering> {
     }
 }
 
-/// The order of two descriptors (process, number) by their open file description. KERNEL: kcmp(2), KCMP_FILE.
+/// The order of two descriptors (process, number) by their open file description. KERNEL: kcmp(2), KCMP_FILE. One that was
+/// closed meanwhile, by a process that runs, is the smaller one.
 pub fn compare_files(a: (Pid, i32), b: (Pid, i32)) -> io::Result<Ordering> {
-    kcmp(a.0, b.0, KCMP_FILE, a.1 as u64, b.1 as u64)
+    match kcmp(a.0, b.0, KCMP_FILE, a.1 as u64, b.1 as u64) {
+        Err(e) if e.raw_os_error() == Some(libc::EBADF) => Ok(Ordering::Less),
+        other => other,
+    }
 }
 
 /// The order of two tasks by their table of descriptors (KCMP_FILES), or by their working directory and umask (KCMP_FS).

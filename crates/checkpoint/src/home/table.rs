@@ -4,7 +4,7 @@ use super::fdinfo::{self, FdInfo};
 use super::sys;
 use super::values::Bytes;
 use armento_model::Pid;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, open, openat, readlinkat, statat};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs;
@@ -52,9 +52,24 @@ impl Entry {
         self.link.0.starts_with(with.as_bytes())
     }
 
-    /// The same open file description, here.
+    /// The same open file description, here. Where the process runs and has another file there by now: EBADF.
     pub fn copy(&self) -> io::Result<OwnedFd> {
-        sys::copy_descriptor(self.pid, self.fd)
+        let copy = sys::copy_descriptor(self.pid, self.fd)?;
+        let found = fstat(&copy)?;
+        match (found.st_dev, found.st_ino) == self.inode() {
+            true => Ok(copy),
+            false => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+}
+
+impl Entry {
+    /// Whether the process has another file there by now, or had it when it was looked at: it runs.
+    pub fn has_changed(&self) -> bool {
+        let path = format!("/proc/{}/fd/{}", self.pid, self.fd);
+        let link = fs::read_link(&path);
+        let inode = rustix::fs::stat(&path).map(|found| (found.st_dev, found.st_ino));
+        !link.is_ok_and(|l| Bytes::from(l.as_path()) == self.link) || inode != Ok(self.inode())
     }
 }
 
@@ -101,7 +116,12 @@ pub fn entries(owner: usize, pid: Pid, skip: &[i32]) -> io::Result<Vec<Entry>> {
             info: fdinfo::parse(&String::from_utf8_lossy(text)),
         })
     };
-    numbers.into_iter().map(&mut one).collect()
+    // One that was closed meanwhile, by a process that runs, is left out.
+    let closed = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
+    let found = numbers.into_iter().map(&mut one);
+    found
+        .filter(|one| !one.as_ref().is_err_and(closed))
+        .collect()
 }
 
 /// KERNEL: fs/seq_file.c: a read gives less than it was asked for at the end only, of a file that is shown at once.

@@ -65,6 +65,36 @@ print('ready', os.getpid(), port, flush=True)
     );
 }
 
+/// A look beforehand, at programs that run and change all the time: nothing is refused that stands still later.
+pub fn while_running() {
+    let dir = Dir::new();
+    let script = r#"
+import socket, threading
+r, w = os.pipe(); x, y = socket.socketpair()
+def busy(f):
+    while True: f()
+def open_close():
+    fd = os.open('/etc/hostname', os.O_RDONLY); a, b = os.pipe()
+    for n in (fd, a, b): os.close(n)
+for f in (lambda: os.write(w, b'many bytes ' * 300), lambda: os.read(r, 1000), lambda: x.send(b'many bytes'),
+          lambda: y.recv(7), open_close): threading.Thread(target=busy, args=[f], daemon=True).start()
+print('ready', os.getpid(), flush=True)
+"#;
+    let mut tree = Tree::spawn(&mut python(&dir, script));
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut tree.output, &mut line).unwrap();
+    let mut filled = 0;
+    for _ in 0..100 {
+        let home = tree.home();
+        filled += usize::from(home.pipes.iter().any(|p| !p.waiting.is_empty()));
+    }
+    assert!(filled > 0, "the pipe was never seen in use");
+    tree.stop();
+    let home = tree.home();
+    assert!(!home.pairs.is_empty());
+    assert_eq!(home.check(), Ok(()));
+}
+
 pub fn not_whole() {
     let dir = Dir::new();
     let script =

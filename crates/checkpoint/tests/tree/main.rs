@@ -29,6 +29,10 @@ const TESTS: &[(&str, fn())] = &[
     ("a_restarted_job_obeys_its_shell", terminal::job_control),
     ("a_full_disk_leaves_nothing", terminal::no_space),
     ("everything_uncarried_is_named", capture::uncarried),
+    (
+        "running_programs_are_not_refused_for_running",
+        capture::while_running,
+    ),
     ("a_tree_must_be_whole", capture::not_whole),
     ("changed_files_are_named", capture::changed_files),
     ("what_hinders_a_restart_is_found_before_it", damage::before),
