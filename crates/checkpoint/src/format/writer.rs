@@ -35,6 +35,8 @@ pub struct Writer {
     /// By the first half of the SHA-256 of its content: the number of a distinct page.
     known: HashMap<[u8; 16], u64>,
     runs: BTreeMap<Pid, Runs>,
+    /// Of kept files, by key.
+    sizes: HashMap<u32, u64>,
 }
 
 /// Runs of one process that are not handed over yet, and how many frames of them were.
@@ -62,6 +64,7 @@ impl Writer {
             block: Vec::with_capacity(CHUNK),
             known: HashMap::new(),
             runs: BTreeMap::new(),
+            sizes: HashMap::new(),
         })
     }
 
@@ -87,8 +90,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Once.
+    /// Once, before the files.
     pub fn tree(&mut self, home: &Home) -> Result<()> {
+        for (key, _) in home.kept_files() {
+            self.sizes
+                .insert(key, home.kept_size(key).unwrap_or(u64::MAX));
+        }
         let what = "the description of its processes";
         let max = HOME_MAX;
         let too_large = || FormatError::TooLarge { what, max };
@@ -192,8 +199,10 @@ impl Writer {
         self.put(Kind::Runs, pid as u32, number, bytes)
     }
 
-    /// The content of a file that is kept, under a key of [`Home::kept_files`]. Once for each.
+    /// The content of a file that is kept, under a key of [`Home::kept_files`]. Once for each. What was appended after the
+    /// capture is left out.
     pub fn file(&mut self, key: u32, content: &mut dyn Read) -> Result<()> {
+        let content = &mut content.take(self.sizes.get(&key).copied().unwrap_or(u64::MAX));
         for number in 0.. {
             let mut piece = Vec::new();
             let read = content.take(CHUNK as u64).read_to_end(&mut piece);

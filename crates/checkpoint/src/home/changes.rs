@@ -4,12 +4,12 @@ use super::kinds::{Kind, OpenFile};
 use super::types::Home;
 use super::values::{Bytes, Identity};
 use ring::digest::{Context, SHA256};
-use rustix::fs::{Stat, stat};
+use rustix::fs::{Mode, OFlags, Stat, ioctl_ficlone, open, stat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
 pub fn identity(found: &Stat) -> Identity {
@@ -130,6 +130,26 @@ pub fn record_hashes(home: &mut Home, size_max: u64) {
     }
 }
 
+/// A copy without a name, beside the file so that it may share the file's extents; otherwise in the directory for temporary
+/// files. KERNEL: ioctl_ficlone(2), open(2) of O_TMPFILE.
+fn copy_of(path: &Path) -> io::Result<File> {
+    let mut from = File::open(path)?;
+    let name = fs::read_link(path)?;
+    let temporary = std::env::temp_dir();
+    let beside = name.parent().unwrap_or(&temporary);
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let mut to = File::from(match open(beside, flags, mode) {
+        Ok(to) => to,
+        Err(_) => open(&temporary, flags, mode)?,
+    });
+    if ioctl_ficlone(&to, &from).is_err() {
+        io::copy(&mut from, &mut to)?;
+    }
+    to.rewind()?;
+    Ok(to)
+}
+
 /// Of a regular file.
 pub fn sha256(path: &Path) -> io::Result<[u8; 32]> {
     if !fs::metadata(path)?.is_file() {
@@ -152,6 +172,19 @@ pub fn sha256(path: &Path) -> io::Result<[u8; 32]> {
 }
 
 impl Home {
+    /// Contents of the files that are kept, as they are now: copies that later writes do not reach. Before: the processes
+    /// stand still. A file system with shared extents (btrfs, XFS) copies nothing; others take the time of the copy.
+    pub fn copies_of_files(&self) -> io::Result<Vec<(u32, File)>> {
+        let one = |(key, path): (u32, PathBuf)| Ok((key, copy_of(&path)?));
+        self.kept_files().into_iter().map(one).collect()
+    }
+
+    /// Bytes that a kept file had.
+    pub fn kept_size(&self, key: u32) -> Option<u64> {
+        let kept = open_files(self).find(|f| f.kept == Some(key));
+        kept.map(|f| f.identity.size)
+    }
+
     /// Files whose content is to be kept, each once: its key, and where it can be read while its process lives.
     pub fn kept_files(&self) -> Vec<(u32, PathBuf)> {
         let mut found: Vec<(u32, PathBuf)> = Vec::new();

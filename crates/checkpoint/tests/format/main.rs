@@ -52,7 +52,10 @@ fn home() -> Home {
     let path = Bytes(b"/etc/hostname".to_vec());
     let file = OpenFile {
         path,
-        identity: Identity::default(),
+        identity: Identity {
+            size: 1_000_000,
+            ..Identity::default()
+        },
         deleted: false,
         kept: Some(7),
     };
@@ -157,8 +160,10 @@ fn what_was_written_is_read_again() {
     }
     w.page(ROOT, 5000 * PAGE as u64, &[0; PAGE]).unwrap();
     w.zeros(ROOT, 5001 * PAGE as u64, 1 << 33).unwrap();
-    let content = vec![42; 600_000];
-    w.file(7, &mut &content[..]).unwrap();
+    let content = vec![42; 1_000_000];
+    // More than it had at the capture.
+    let mut longer = (&content[..]).chain(&[7; 500_000][..]);
+    w.file(7, &mut longer).unwrap();
     w.file(8, &mut &b""[..]).unwrap();
     let summary = w.finish().unwrap();
     assert_eq!(summary.totals.pages, 1001 + (1 << 33));
@@ -166,7 +171,7 @@ fn what_was_written_is_read_again() {
     assert_eq!(summary.totals.zero_pages, 1 + (1 << 33));
     assert_eq!(
         (summary.totals.files, summary.totals.files_bytes),
-        (2, 600_000)
+        (2, 1_000_000)
     );
     let found = fs::metadata(&path).unwrap();
     assert_eq!(summary.file_bytes, found.size());

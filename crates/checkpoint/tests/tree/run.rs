@@ -141,8 +141,8 @@ pub fn write(home: &Home, path: &Path) {
     let header = Header::here(27, "0.1.0", "n1", home.root().unwrap().pid);
     let mut w = Writer::create(path, &header, Overwrite::No).unwrap();
     w.tree(home).unwrap();
-    for (key, from) in home.kept_files() {
-        w.file(key, &mut File::open(from).unwrap()).unwrap();
+    for (key, mut copy) in home.copies_of_files().unwrap() {
+        w.file(key, &mut copy).unwrap();
     }
     w.finish().unwrap();
 }
