@@ -4,12 +4,14 @@
 //! From: `save.rs` writes it, `restart.rs` reads it. Next: `migrate/src/stored.rs`.
 
 use crate::moves::FileView;
+use armento_migrate::image::mm::Mm;
 use armento_migrate::image::vdso::Vdso;
 use armento_migrate::image::{Area, Head, Kind, Layout, State, futex_wait};
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Image;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, HomeTid, Stay};
+use armento_tracee::PAGE;
 use armento_tracee::pages::{self, Run};
 use armento_wire::talk::{self, FileKey, Signal};
 use serde::{Deserialize, Serialize};
@@ -179,6 +181,25 @@ impl SavedBody {
         self.state.mm.vdso
     }
 
+    pub fn numbers(&self) -> &Mm {
+        &self.state.mm
+    }
+
+    /// From the first page of the arguments to the end of its stack, with the bytes. `None`: they are elsewhere.
+    pub fn kept_stack(&self, pages: &PageStore) -> Result<Option<(u64, Vec<u8>)>> {
+        let stack = self.areas.iter().find(|a| a.kind == Kind::Stack);
+        let from = self.state.mm.fields[ARG_START] & !(PAGE - 1);
+        let Some(stack) = stack.filter(|s| s.start <= from && from < s.end) else {
+            return Ok(None);
+        };
+        if stack.end - from > KEPT_MAX {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; (stack.end - from) as usize];
+        pages.read_run((from, stack.end), &mut bytes)?;
+        Ok(Some((from, bytes)))
+    }
+
     /// Its memory, sorted.
     pub fn there(&self) -> Vec<Run> {
         let all = self.areas.iter().map(Area::run).collect();
@@ -209,6 +230,12 @@ impl SavedBody {
         Ok(unknown)
     }
 }
+
+/// Place of the arguments' address in [`Mm::fields`].
+const ARG_START: usize = 7;
+
+/// KERNEL: execve(2): arguments and environment take a quarter of the stack's limit, 6 MiB at most.
+const KEPT_MAX: u64 = 8 << 20;
 
 /// Index of fs_base among the words of the registers (`migrate/src/image/thread.rs`).
 const FS_BASE: usize = 21;
