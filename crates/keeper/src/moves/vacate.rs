@@ -103,6 +103,10 @@ fn reshape(t: &mut Tree, pid: Pid, shape: &Shape) -> Result<()> {
     }
     h.batch_ok(&code, "prctl", &[mm::set_call(&code, &shape.numbers)])?;
     drop(h);
+    if let Some(leaving) = t.leaving.get_mut(&pid) {
+        // What of it is given up is decided by these.
+        leaving.numbers = shape.numbers.clone();
+    }
     let mut names = lock(&t.keep.names);
     for v in maps::read(pid).map_err(|_| MigrateError::Ended)? {
         let of = |f: &&FileView| f.start <= v.start && v.end <= f.end;

@@ -3,10 +3,11 @@
 //!
 //! From: `save.rs` writes it, `restart.rs` reads it. Next: `migrate/src/stored.rs`.
 
+use super::attributes::Attributes;
 use crate::moves::FileView;
 use armento_migrate::image::mm::Mm;
 use armento_migrate::image::vdso::Vdso;
-use armento_migrate::image::{Area, Head, Kind, Layout, State, futex_wait};
+use armento_migrate::image::{Area, Cpu, Head, Kind, Layout, State, futex_wait};
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Image;
 use armento_migrate::{MigrateError, Result};
@@ -52,6 +53,7 @@ pub struct SavedBody {
     pub waiting: Vec<(Option<HomeTid>, Signal)>,
     /// CLOCK_MONOTONIC at the checkpoint, nanoseconds.
     clock_ns: u64,
+    pub attributes: Attributes,
     pub files: Vec<MappedFile>,
 }
 
@@ -64,9 +66,9 @@ pub struct Begins {
 impl SavedBody {
     pub fn new(
         image: Image,
-        blocks: Vec<(HomeTid, i64)>,
-        waiting: Vec<(Option<HomeTid>, Signal)>,
+        (blocks, waiting): (Vec<(HomeTid, i64)>, Vec<(Option<HomeTid>, Signal)>),
         clock_ns: u64,
+        attributes: Attributes,
     ) -> SavedBody {
         SavedBody {
             head: image.head,
@@ -75,6 +77,7 @@ impl SavedBody {
             blocks,
             waiting,
             clock_ns,
+            attributes,
             files: Vec::new(),
         }
     }
@@ -121,7 +124,9 @@ impl SavedBody {
     ) -> Result<Begins> {
         let unknown = || lost("it names a thread that is not in it");
         let of = |tid: HomeTid| tids.get(&tid).copied().ok_or_else(unknown);
+        used_elsewhere(&mut self.state.cpu);
         for t in &mut self.state.threads {
+            used_elsewhere(&mut t.cpu);
             if let Some((_, nr)) = self.blocks.iter().find(|(tid, _)| *tid == t.tid) {
                 t.begin_anew(*nr);
             }
@@ -251,6 +256,11 @@ fn known<'a>(
 ) -> Result<&'a (FileKey, PathBuf)> {
     let missing = || lost("it maps a file that is not in it");
     files.get(key).ok_or_else(missing)
+}
+
+/// A kernel that counts from zero takes the place of home's.
+fn used_elsewhere(cpu: &mut Cpu) {
+    cpu.away = cpu.away + std::mem::take(&mut cpu.home);
 }
 
 fn lost(why: &str) -> MigrateError {

@@ -89,6 +89,8 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
     make_room(keep, pid, &link, shape)?;
     let tids = make_threads(keep, pid, &body, restarts.how.same_pids)?;
     close_on_exec(keep, pid, &process.close_on_exec())?;
+    let new = |old: HomeTid| tids.get(&old).map(|t| t.at_home());
+    body.attributes.set(keep, pid, new)?;
     let unknown = body.renumber(&tids, &mut pages)?;
     if !unknown.is_empty() {
         eprintln!(
