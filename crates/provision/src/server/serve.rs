@@ -87,8 +87,12 @@ impl Server {
         self.state.board()
     }
 
-    /// Runs until `stop` is ready.
-    pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<(), BootError> {
+    /// Runs until `stop` is ready. `listens` is called when machines are answered.
+    pub async fn run(
+        &self,
+        listens: impl FnOnce(),
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), BootError> {
         let port = self.state.settings.http;
         // In the boot net alone: a machine that is in other nets serves nothing there.
         let own = SocketAddr::new(self.address, port);
@@ -98,6 +102,7 @@ impl Server {
                 "does another `armento boot serve` run here?",
             )
         })?;
+        listens();
         let base = format!("http://{}:{port}", self.address);
         let routes = http::routes(self.state.clone(), base);
         let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
