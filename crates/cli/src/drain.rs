@@ -182,9 +182,14 @@ fn wait(infos: &mut [DrainInfo], limit: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether that node is drained.
-pub fn is_drained(node: &NodeName) -> anyhow::Result<bool> {
-    Ok(look(&Some(node.clone()), None)?.drained)
+/// How far that node is.
+pub fn info(node: &NodeName) -> anyhow::Result<DrainInfo> {
+    look(&Some(node.clone()), None)
+}
+
+/// Gives one node an order, and does not wait.
+pub fn change(node: &NodeName, change: &DrainChange) -> anyhow::Result<()> {
+    order(&[Some(node.clone())], change).map(drop)
 }
 
 /// Drains one node and waits until it is empty.
@@ -198,12 +203,8 @@ pub fn empty(node: &NodeName, change: &DrainChange, limit: Duration) -> anyhow::
     }
 }
 
-/// Undrains one node.
-pub fn end(node: &NodeName) -> anyhow::Result<()> {
-    order(&[Some(node.clone())], &DrainChange::default()).map(drop)
-}
-
-fn to_go(info: &DrainInfo) -> u64 {
+/// Processes that still have to leave, and hosts that have not told theirs.
+pub fn to_go(info: &DrainInfo) -> u64 {
     info.leaving + info.unheard
 }
 

@@ -320,6 +320,16 @@ fn the_boot_server_answers_machines_by_the_inventory() {
     told("READY=1\nSTATUS=boot server srv: http://10.77.0.1:8117");
     let status = place.good(&["status", "--json"]);
     assert!(status.contains("\"silent_servers\": {}"), "{status}");
+    let would = place.good(&["reboot", "--rolling", "--at-once=2", "--dry-run"]);
+    assert_eq!(
+        would,
+        "would drain n2, start it again with base@1, wait until it has joined, and undrain it\n\
+         would drain n3, start it again with base@1, wait until it has joined, and undrain it\n\
+         would do so with 2 nodes at once\nnothing was changed\n"
+    );
+    // Nodes are drained by this node's daemon, which does not run.
+    let e = place.bad(&["reboot", "--rolling"]);
+    assert!(e.contains("daemon"), "{e}");
     let first = place.get("10.77.0.2", "/boot.ipxe");
     assert!(first.contains("/node.ipxe?mac=${netX/mac}"), "{first}");
     let script = place.get("10.77.0.2", "/node.ipxe?mac=52:54:00:77:00:02");
