@@ -17,7 +17,7 @@ mod switch;
 mod sys;
 
 pub use files::{NODE_FILE, NodeFile};
-pub use http::{Asked, Joining, Servers, Told, status};
+pub use http::{Asked, Joining, LONG_S, Servers, Told, status};
 pub use order::{Order, RootKind, ServerAddress, command_line, read_order};
 pub use relay::{RELAY, relay_main};
 pub use run::main;

@@ -1,5 +1,6 @@
 //! Starts everything, and follows the inventory and the images while it runs.
 
+use super::listen::{self, Limits};
 use super::state::{MakeToken, State};
 use super::{dnsmasq, http};
 use crate::image::Listed;
@@ -105,10 +106,9 @@ impl Server {
         listens();
         let base = format!("http://{}:{port}", self.address);
         let routes = http::routes(self.state.clone(), base);
-        let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
         let changed = Arc::new(Notify::new());
         tokio::select! {
-            served = async { axum::serve(listener, routes).await } => served.at(Path::new("HTTP")),
+            served = listen::serve(listener, routes, Limits::SERVER) => served.at(Path::new("HTTP")),
             () = dnsmasq::supervise(self.state.clone(), changed.clone()) => Ok(()),
             () = self.follow(&changed) => Ok(()),
             () = stop => Ok(()),
