@@ -5,6 +5,7 @@
 //! It touches no card but the one that the machine booted from, and keeps nothing of the farm but a token for one use. Start
 //! at [`main`]; `run.rs` has the steps in their order, and each of them is one file.
 
+mod calls;
 mod card;
 mod drivers;
 mod files;
