@@ -60,7 +60,7 @@ fn snapshot() -> anyhow::Result<Snapshot> {
 /// Writes the file so that a reader finds the old or the new content. The collector reads names that end with .prom only, so
 /// what is written beside it is not read.
 fn replace(path: &Path, text: &str) -> Result<(), Failure> {
-    armento_fabric::file::replace(path, text.as_bytes()).map_err(|e| Failure {
+    armento_fabric::file::replace_by_new(path, text.as_bytes()).map_err(|e| Failure {
         message: format!("{} cannot be written: {e}; it is as it was", path.display()),
         hint: "does its directory exist, and may you write there?".into(),
     })

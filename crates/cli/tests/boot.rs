@@ -4,7 +4,7 @@
 use serde_json::Value;
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -394,6 +394,9 @@ fn the_boot_server_answers_machines_by_the_inventory() {
     assert!(e.contains("n2 has the card 52:54:00:77:00:02"), "{e}");
     let e = place.bad(&["claim", stranger, "n9", "--farm", &farm]);
     assert!(e.contains("several profiles"), "{e}");
+    // A group writes the inventory as well.
+    let shared = fs::Permissions::from_mode(0o664);
+    fs::set_permissions(&farm, shared.clone()).expect("mode");
     let lines = fs::read_to_string(&farm)
         .expect("inventory")
         .lines()
@@ -414,6 +417,8 @@ fn the_boot_server_answers_machines_by_the_inventory() {
             .count(),
         lines + 1
     );
+    let mode = fs::metadata(&farm).expect("inventory").permissions().mode();
+    assert_eq!(mode & 0o777, shared.mode());
     until("the server has read the inventory again", || {
         let script = place.get("10.77.0.2", &format!("/node.ipxe?mac={stranger}"));
         script.contains("armento.node=n9")

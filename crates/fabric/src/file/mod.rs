@@ -14,41 +14,46 @@ const CLOSED: u32 = 0o600;
 const SET_ID: u32 = 0o6000;
 const GROUP: u32 = 0o070;
 
-/// Replaces a file; mode and owner stay what they were, as far as this process may set the owner. A symbolic link stays, and
-/// the file that it names is replaced.
+/// Replaces a file; mode and owner stay what they were, as far as this process may set the owner. Before: no other user may
+/// make files in its directory, whose owner this file would keep.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let link = fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink());
-    let to = match link {
-        true => fs::canonicalize(path)?,
-        false => path.to_owned(),
-    };
-    let before = match fs::metadata(&to) {
-        Ok(before) => Some(before),
+    let before = match fs::symlink_metadata(path) {
+        Ok(before) => Some(before).filter(Metadata::is_file),
         Err(e) if e.kind() == ErrorKind::NotFound => None,
         Err(e) => return Err(e),
     };
-    put(&to, |new| {
-        let mut file = create(new, before.as_ref().map_or(NEW, |_| CLOSED))?;
-        file.write_all(bytes)?;
-        before.map_or(Ok(()), |before| keep(&file, &before))?;
-        file.sync_all()
+    let mode = before.as_ref().map_or(NEW, |_| CLOSED);
+    put(path, bytes, mode, |file| {
+        before.map_or(Ok(()), |before| keep(file, &before))
     })
 }
 
-/// Replaces a file by one with this mode, which belongs to this process's user. A symbolic link is replaced by it.
+/// Replaces a file by one with this mode, which belongs to this process's user.
 pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    put(path, |new| {
-        let mut file = create(new, CLOSED)?;
-        file.write_all(bytes)?;
-        file.set_permissions(Permissions::from_mode(mode))?;
-        file.sync_all()
-    })
+    let set = |file: &File| file.set_permissions(Permissions::from_mode(mode));
+    put(path, bytes, CLOSED, set)
 }
 
-/// Has `write` make a file beside `path`, and gives it that name.
-fn put(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+/// Replaces a file by a new one, which keeps nothing of it: for directories in which other users make files, too.
+pub fn replace_by_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    put(path, bytes, NEW, |_| Ok(()))
+}
+
+/// Makes a file beside `path` with `mode`, has `set` give it its rights, and gives it that name. A symbolic link of that name is
+/// replaced, not followed.
+fn put(
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    set: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let new = path.with_added_extension(format!("new-{}", std::process::id()));
-    let done = write(&new).and_then(|()| fs::rename(&new, path));
+    let written = create(&new, mode).and_then(|mut file| {
+        file.write_all(bytes)?;
+        set(&file)?;
+        file.sync_all()
+    });
+    let done = written.and_then(|()| fs::rename(&new, path));
     if done.is_err() {
         // Half of it is of no use, and takes room that may be missing.
         let _ = fs::remove_file(&new);
@@ -176,15 +181,31 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_and_its_file_is_replaced() {
+    fn a_link_is_replaced_and_what_it_names_stays() {
         let dir = Dir::new("link");
         let (file, link) = (dir.0.join("file"), dir.0.join("link"));
         fs::write(&file, "old").expect("old");
-        symlink("file", &link).expect("link");
-        replace(&link, b"new").expect("replaced");
-        assert!(fs::symlink_metadata(&link).expect("link").is_symlink());
-        assert_eq!(fs::read(&file).expect("file"), b"new");
+        fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("mode");
+        for replaced in [replace, replace_by_new] {
+            let _ = fs::remove_file(&link);
+            symlink("file", &link).expect("link");
+            replaced(&link, b"new").expect("replaced");
+            assert!(fs::symlink_metadata(&link).expect("file").is_file());
+            assert_eq!(fs::read(&link).expect("file"), b"new");
+            assert_eq!(fs::read(&file).expect("file"), b"old");
+        }
         assert_eq!(dir.names(), ["file", "link"]);
+    }
+
+    #[test]
+    fn a_new_file_keeps_nothing() {
+        let dir = Dir::new("new");
+        let path = dir.0.join("file");
+        fs::write(&path, "old").expect("old");
+        let own = mode_of(&path);
+        fs::set_permissions(&path, Permissions::from_mode(0o4777)).expect("mode");
+        replace_by_new(&path, b"new").expect("replaced");
+        assert_eq!(mode_of(&path), own);
     }
 
     #[test]
