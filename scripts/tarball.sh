@@ -10,7 +10,7 @@ root=$built/$name
 rm -rf "$root"
 mkdir -p "$root/apparmor"
 install -s -m 755 "$built/release/armento" "$root/armento"
-install -m 644 packaging/armento.service packaging/tmpfiles.d/armento.conf packaging/config.toml packaging/INSTALL.md "$root"
+install -m 644 packaging/armento.service packaging/armento-boot-server.service packaging/tmpfiles.d/armento.conf packaging/config.toml packaging/INSTALL.md "$root"
 install -m 644 packaging/apparmor/armento "$root/apparmor"
 install -D -m 644 -t "$root/monitoring" packaging/monitoring/*
 install -m 644 LICENSE-APACHE LICENSE-MIT "$root"

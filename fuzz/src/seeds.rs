@@ -2,7 +2,8 @@
 
 use armento_abi::{NR_LIMIT, Out, OutRule, Packed, describe};
 use armento_client::api::{
-    Action, Answer, Ask, Body, Dest, HistoryQuery, HostUp, KeeperHello, Line, Order, Report,
+    Action, Answer, Ask, Body, CheckpointOrder, Dest, HistoryQuery, HostUp, KeeperHello, Line,
+    Order, Report,
 };
 use armento_client::encode as line;
 use armento_gossip::{Entry, Tick, Vector};
@@ -535,6 +536,12 @@ fn control() -> Vec<Seed> {
     };
     let bodies = [
         Body::Ask(Ask::Nodes),
+        Body::Ask(Ask::Checkpoint(CheckpointOrder {
+            pids: vec![4711, 4712],
+            file: "/home/u/model.ckpt".into(),
+            overwrite: true,
+            with_files: false,
+        })),
         Body::Ask(Ask::Migrate {
             pid: 812,
             to: Dest::Node(name.clone()),

@@ -159,9 +159,9 @@ fn order(nodes: &[Option<NodeName>], change: &DrainChange) -> anyhow::Result<Vec
 fn wait(infos: &mut [DrainInfo], limit: Duration) -> anyhow::Result<()> {
     let waiting = Waiting::new("");
     let first: u64 = infos.iter().map(to_go).sum();
-    let (mut most, until) = (first, Instant::now() + limit);
-    let mut heard = Instant::now();
-    while infos.iter().any(|i| !i.is_empty()) && Instant::now() < until {
+    let (mut most, begun) = (first, Instant::now());
+    let mut heard = vec![begun; infos.len()];
+    while infos.iter().any(|i| !i.is_empty()) && begun.elapsed() < limit {
         let left: u64 = infos.iter().map(to_go).sum();
         most = most.max(left);
         let staying: u64 = infos.iter().map(|i| i.staying).sum();
@@ -171,20 +171,38 @@ fn wait(infos: &mut [DrainInfo], limit: Duration) -> anyhow::Result<()> {
         };
         waiting.say(format!("{left} of {most} processes are still to go{stay}"));
         sleep(CHECK_EVERY);
-        for info in infos.iter_mut().filter(|i| !i.is_empty()) {
-            match look(&Some(info.node.clone()), None) {
-                Ok(fresh) => (*info, heard) = (fresh, Instant::now()),
-                Err(e) if heard.elapsed() >= SILENT_MAX => return Err(e),
-                Err(_) => {}
-            }
+        ask_again(infos, &mut heard, Instant::now, &info)?;
+    }
+    Ok(())
+}
+
+/// Asks each node that is not empty. One that has been silent for too long ends it, whatever the others say; `heard`: when each
+/// answered last.
+fn ask_again(
+    infos: &mut [DrainInfo],
+    heard: &mut [Instant],
+    now: impl Fn() -> Instant,
+    look: &dyn Fn(&NodeName) -> anyhow::Result<DrainInfo>,
+) -> anyhow::Result<()> {
+    let open = infos.iter_mut().zip(heard).filter(|(i, _)| !i.is_empty());
+    for (info, heard) in open {
+        match look(&info.node) {
+            Ok(fresh) => (*info, *heard) = (fresh, now()),
+            Err(e) if now().saturating_duration_since(*heard) >= SILENT_MAX => return Err(e),
+            Err(_) => {}
         }
     }
     Ok(())
 }
 
-/// Whether that node is drained.
-pub fn is_drained(node: &NodeName) -> anyhow::Result<bool> {
-    Ok(look(&Some(node.clone()), None)?.drained)
+/// How far that node is.
+pub fn info(node: &NodeName) -> anyhow::Result<DrainInfo> {
+    look(&Some(node.clone()), None)
+}
+
+/// Gives one node an order, and does not wait.
+pub fn change(node: &NodeName, change: &DrainChange) -> anyhow::Result<()> {
+    order(&[Some(node.clone())], change).map(drop)
 }
 
 /// Drains one node and waits until it is empty.
@@ -198,12 +216,8 @@ pub fn empty(node: &NodeName, change: &DrainChange, limit: Duration) -> anyhow::
     }
 }
 
-/// Undrains one node.
-pub fn end(node: &NodeName) -> anyhow::Result<()> {
-    order(&[Some(node.clone())], &DrainChange::default()).map(drop)
-}
-
-fn to_go(info: &DrainInfo) -> u64 {
+/// Processes that still have to leave, and hosts that have not told theirs.
+pub fn to_go(info: &DrainInfo) -> u64 {
     info.leaving + info.unheard
 }
 
@@ -299,83 +313,4 @@ fn line(p: &DrainedProcess) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn info() -> DrainInfo {
-        DrainInfo {
-            node: "n2".parse().expect("name"),
-            drained: true,
-            why: "new disk".into(),
-            all_home: false,
-            since_ms: Some(1),
-            guests: 1,
-            unheard: 0,
-            own_here: 1,
-            own_away: 2,
-            leaving: 1,
-            staying: 1,
-            processes: vec![
-                process(7, "n1", false, "leaving"),
-                process(8, "n2", true, "locked"),
-            ],
-        }
-    }
-
-    fn process(pid: i32, home: &str, stays: bool, reason: &str) -> DrainedProcess {
-        DrainedProcess {
-            pid,
-            home: home.parse().expect("name"),
-            place: "n2".parse().expect("name"),
-            command: "make".into(),
-            stays,
-            reason: reason.into(),
-            detail: String::new(),
-        }
-    }
-
-    #[test]
-    fn what_is_left_is_named_with_its_reason() {
-        let said = render(&info());
-        for line in [
-            "n2 is draining: new disk\n",
-            "  7 of n1, make: still to go: it leaves\n",
-            "  8 of n2, make: stays: its user or administrator keeps it here",
-            "  own processes: 3, of which 2 elsewhere; they end when n2 is switched off",
-        ] {
-            assert!(said.contains(line), "{said}");
-        }
-        let empty = DrainInfo {
-            leaving: 0,
-            why: String::new(),
-            processes: Vec::new(),
-            ..info()
-        };
-        assert!(render(&empty).starts_with("n2 is drained\n  and 1 more\n"));
-        let failure = not_empty(&[&info()], 60);
-        assert!(
-            failure
-                .message
-                .contains("after 60 s processes are left: 1 of n2")
-        );
-    }
-
-    #[test]
-    fn dry_runs_say_what_would_change() {
-        let home = DrainChange {
-            drained: true,
-            all_home: true,
-            ..DrainChange::default()
-        };
-        let said = would(&info(), &home);
-        assert_eq!(said[0], "on n2: leave `drain` on, as it is");
-        assert_eq!(said[2], "bring 2 processes of n2 home");
-    }
-
-    #[test]
-    fn a_node_is_asked_once() {
-        let n = |s: &str| s.parse::<NodeName>().expect("name");
-        assert_eq!(chosen(&[n("n2"), n("n2")]), [Some(n("n2"))]);
-        assert_eq!(chosen(&[]), [None]);
-    }
-}
+mod tests;

@@ -3,8 +3,6 @@
 use crate::out::{Failure, say, unexpected_answer};
 use armento_client::{ANSWER, Session};
 use armento_metrics::{Snapshot, prometheus_text, render};
-use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const HELP: &str = "Examples:
@@ -59,20 +57,11 @@ fn snapshot() -> anyhow::Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// Writes a file beside `path` and renames it, so that a reader finds the old or the new content.
+/// Writes the file so that a reader finds the old or the new content. The collector reads names that end with .prom only, so
+/// what is written beside it is not read.
 fn replace(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| Failure {
+    armento_fabric::file::replace_by_new(path, text.as_bytes()).map_err(|e| Failure {
         message: format!("{} cannot be written: {e}; it is as it was", path.display()),
         hint: "does its directory exist, and may you write there?".into(),
-    };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // The collector reads names that end with .prom only.
-    let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = fs::File::create(&beside).and_then(|mut f| f.write_all(text.as_bytes()));
-    let done = written.and_then(|()| fs::rename(&beside, path));
-    done.map_err(|e| {
-        // What is left of it would be read by nobody.
-        let _ = fs::remove_file(&beside);
-        failed(e)
     })
 }

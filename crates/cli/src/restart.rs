@@ -10,7 +10,7 @@ use armento_checkpoint::format::Reader;
 use armento_checkpoint::home::Home;
 use armento_client::Session;
 use armento_keeper::{Begin, Birth, BirthError, Restart};
-use armento_model::NodeName;
+use armento_model::{ENGINE_VERSION, NodeName, clean};
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -56,6 +56,19 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         hint: e.hint().unwrap_or("is it the right file?").into(),
     })?;
     let home = reader.home().clone();
+    let header = reader.header();
+    if header.engine_version != ENGINE_VERSION {
+        return Err(Failure {
+            message: format!(
+                "{} was made by Armento {} (engine {}), this is engine {ENGINE_VERSION}; nothing was started",
+                args.file.display(),
+                clean(&header.program_version),
+                header.engine_version
+            ),
+            hint: "restart it with the version that made it".into(),
+        }
+        .into());
+    }
     let contents = |key: u32| -> io::Result<Box<dyn Read + '_>> {
         let kept = reader.file(key).map_err(io::Error::other)?;
         Ok(Box::new(kept))

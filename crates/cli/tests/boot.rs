@@ -4,7 +4,8 @@
 use serde_json::Value;
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -301,18 +302,34 @@ fn the_boot_server_answers_machines_by_the_inventory() {
     place.good(&["image", "import", "base", &root]);
     let log = fs::File::create(place.dir.join("serve.log")).expect("log");
     let dir = place.file("boot");
+    let manager = UnixDatagram::bind(place.dir.join("notify")).expect("a socket");
+    manager.set_read_timeout(Some(LONG)).expect("a limit");
     let mut serve = place
         .command(&[ARMENTO, "boot", "serve", "--dir", &dir])
+        .env("NOTIFY_SOCKET", place.file("notify"))
         .stdout(log.try_clone().expect("log"))
         .stderr(log)
         .spawn()
         .expect("serve");
-    until("it answers", || {
-        place
-            .boot(&["status", "--json"])
-            .1
-            .contains("\"silent_servers\": {}")
-    });
+    let told = |what: &str| {
+        let mut message = [0; 256];
+        let n = manager.recv(&mut message).expect("a message");
+        let message = String::from_utf8_lossy(&message[..n]);
+        assert!(message.starts_with(what), "{message}");
+    };
+    told("READY=1\nSTATUS=boot server srv: http://10.77.0.1:8117");
+    let status = place.good(&["status", "--json"]);
+    assert!(status.contains("\"silent_servers\": {}"), "{status}");
+    let would = place.good(&["reboot", "--rolling", "--at-once=2", "--dry-run"]);
+    assert_eq!(
+        would,
+        "would drain n2, start it again with base@1, wait until it has joined, and undrain it\n\
+         would drain n3, start it again with base@1, wait until it has joined, and undrain it\n\
+         would do so with 2 nodes at once\nnothing was changed\n"
+    );
+    // Nodes are drained by this node's daemon, which does not run.
+    let e = place.bad(&["reboot", "--rolling"]);
+    assert!(e.contains("daemon"), "{e}");
     let first = place.get("10.77.0.2", "/boot.ipxe");
     assert!(first.contains("/node.ipxe?mac=${netX/mac}"), "{first}");
     let script = place.get("10.77.0.2", "/node.ipxe?mac=52:54:00:77:00:02");
@@ -329,7 +346,7 @@ fn the_boot_server_answers_machines_by_the_inventory() {
         place.get("10.77.0.2", "/image/base/1/vmlinuz?mac=52:54:00:77:00:02"),
         "kernel"
     );
-    let told = |from: &str, body: &str| {
+    let tells = |from: &str, body: &str| {
         let script = format!(
             "curl -s -o /dev/null -w '%{{http_code}}' --interface {from} -d '{body}' http://10.77.0.1:8117/progress"
         );
@@ -337,9 +354,9 @@ fn the_boot_server_answers_machines_by_the_inventory() {
     };
     let body = r#"{"mac":"52:54:00:77:00:02","step":"network","trouble":"no route"}"#;
     // Another machine that says it is n2.
-    assert_eq!(told("10.77.0.3", body), "403");
-    assert_eq!(told("10.77.0.2", body), "204");
-    assert_eq!(told("10.77.0.2", "{"), "400");
+    assert_eq!(tells("10.77.0.3", body), "403");
+    assert_eq!(tells("10.77.0.2", body), "204");
+    assert_eq!(tells("10.77.0.2", "{"), "400");
     let why = place.good(&["why", "n2"]);
     assert!(
         why.contains("then it said: no route") && why.contains("perhaps: "),
@@ -377,6 +394,9 @@ fn the_boot_server_answers_machines_by_the_inventory() {
     assert!(e.contains("n2 has the card 52:54:00:77:00:02"), "{e}");
     let e = place.bad(&["claim", stranger, "n9", "--farm", &farm]);
     assert!(e.contains("several profiles"), "{e}");
+    // A group writes the inventory as well.
+    let shared = fs::Permissions::from_mode(0o664);
+    fs::set_permissions(&farm, shared.clone()).expect("mode");
     let lines = fs::read_to_string(&farm)
         .expect("inventory")
         .lines()
@@ -397,6 +417,8 @@ fn the_boot_server_answers_machines_by_the_inventory() {
             .count(),
         lines + 1
     );
+    let mode = fs::metadata(&farm).expect("inventory").permissions().mode();
+    assert_eq!(mode & 0o777, shared.mode());
     until("the server has read the inventory again", || {
         let script = place.get("10.77.0.2", &format!("/node.ipxe?mac={stranger}"));
         script.contains("armento.node=n9")
@@ -409,6 +431,7 @@ fn the_boot_server_answers_machines_by_the_inventory() {
     place.sh(&format!(
         "kill -TERM $(pgrep -f 'armento boot serve --dir {dir}' | head -1)"
     ));
+    told("STOPPING=1\n");
     assert!(serve.wait().expect("ended").success());
 }
 

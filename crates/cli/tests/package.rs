@@ -105,9 +105,10 @@ fn every_verb_has_a_man_page_and_completions() {
     assert!(bash.status.success(), "{bash:?}");
 }
 
+const UNITS: [&str; 2] = ["armento.service", "armento-boot-server.service"];
+
 #[test]
-fn systemd_verifies_the_unit() {
-    let unit = std::fs::read_to_string(packaging().join("armento.service")).expect("the unit");
+fn systemd_verifies_the_units() {
     if Command::new("systemd-analyze")
         .arg("--version")
         .output()
@@ -116,15 +117,47 @@ fn systemd_verifies_the_unit() {
         println!("skipped: package systemd (systemd-analyze)");
         return;
     }
-    // The tested executable replaces the installed one; manual pages are not installed here.
-    let unit = unit.replace("/usr/bin/armento", ARMENTO);
-    let lines = unit.lines().filter(|l| !l.starts_with("Documentation="));
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unit-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("directory");
-    let file = dir.join("armento.service");
-    std::fs::write(&file, lines.collect::<Vec<_>>().join("\n")).expect("written");
-    let said = output(Command::new("systemd-analyze").arg("verify").arg(&file));
+    for name in UNITS {
+        let unit = std::fs::read_to_string(packaging().join(name)).expect(name);
+        // The tested executable replaces the installed one; manual pages are not installed here.
+        let unit = unit.replace("/usr/bin/armento", ARMENTO);
+        let lines = unit.lines().filter(|l| !l.starts_with("Documentation="));
+        let file = dir.join(name);
+        std::fs::write(&file, lines.collect::<Vec<_>>().join("\n")).expect("written");
+        let said = output(Command::new("systemd-analyze").arg("verify").arg(&file));
+        let text = String::from_utf8_lossy(&said.stderr);
+        assert!(said.status.success() && !text.contains("armento"), "{text}");
+    }
     let _ = std::fs::remove_dir_all(&dir);
-    let text = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success() && !text.contains("armento"), "{text}");
+}
+
+#[test]
+fn the_package_has_the_boot_servers_unit_and_does_not_enable_it() {
+    let manifest = include_str!("../Cargo.toml");
+    let manifest: toml::Table = manifest.parse().expect("the manifest");
+    let deb = &manifest["package"]["metadata"]["deb"];
+    // Units that cargo-deb finds itself are enabled and started by the package.
+    assert_eq!(deb["systemd-units"]["unit-name"].as_str(), Some("armento"));
+    let name = "armento-boot-server.service";
+    let assets = deb["assets"].as_array().expect("assets");
+    let to = format!("usr/lib/systemd/system/{name}");
+    let asset = assets.iter().find(|a| a[1].as_str() == Some(&to));
+    let from = asset.expect("an asset")[0].as_str().expect("a path");
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(from);
+    let unit = std::fs::read_to_string(&from).expect("the unit");
+    for line in [
+        "ExecStart=/usr/bin/armento boot serve",
+        "Type=notify",
+        "NoNewPrivileges=yes",
+    ] {
+        assert!(unit.lines().any(|l| l == line), "{line}");
+    }
+    for script in ["postinst", "prerm", "postrm"] {
+        let text = std::fs::read_to_string(packaging().join("debian").join(script)).expect(script);
+        assert!(text.contains(name), "{script}");
+        assert!(!text.contains(&format!("enable {name}")), "{script}");
+        assert!(!text.contains(&format!(" start {name}")), "{script}");
+    }
 }

@@ -473,6 +473,7 @@ fn drained_nodes_are_empty() {
     drain::a_drained_node_is_emptied_and_stays_so(&farm);
     drain::own_programs_come_home_if_that_is_asked(&farm);
     drain::what_is_left_is_named_when_the_time_is_over(&farm);
+    drain::nodes_start_again_in_turn(&farm);
 }
 
 #[test]

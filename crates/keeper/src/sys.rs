@@ -340,3 +340,46 @@ pub fn nice(tid: i32) -> Option<i32> {
     let r = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
     (r >= 1).then(|| 20 - r as i32)
 }
+
+/// Bytes of a set of processors: for 8192 of them. KERNEL: NR_CPUS of Debian's kernels.
+const PROCESSORS: usize = 1024;
+
+/// The processors on which a thread may run, as a set of bits. Empty if that cannot be read.
+pub fn processors(tid: i32) -> Vec<u8> {
+    let mut set = vec![0u8; PROCESSORS];
+    // SAFETY: the kernel writes at most so many bytes into the buffer.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getaffinity,
+            tid,
+            set.len(),
+            set.as_mut_ptr(),
+        )
+    };
+    set.truncate(usize::try_from(got).unwrap_or(0));
+    set
+}
+
+/// If refused, nothing changes.
+pub fn set_processors(tid: i32, set: &[u8]) {
+    if !set.is_empty() {
+        // SAFETY: the kernel reads so many bytes of the buffer.
+        unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, set.len(), set.as_ptr()) };
+    }
+}
+
+/// KERNEL: ioprio_set(2): `which` for one thread.
+const IOPRIO_WHO_PROCESS: i32 = 1;
+
+pub fn io_priority(tid: i32) -> i32 {
+    // SAFETY: no memory is passed.
+    unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, tid) as i32 }
+}
+
+/// If refused, nothing changes.
+pub fn set_io_priority(tid: i32, priority: i32) {
+    if priority >= 0 {
+        // SAFETY: no memory is passed.
+        unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, tid, priority) };
+    }
+}

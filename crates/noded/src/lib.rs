@@ -50,6 +50,7 @@ pub use membership::{
     invitations, join, leave_without_daemon, new_token, plan_init, plan_join, plan_leave,
     plan_token, takes_the_key, withdraw,
 };
+pub use systemd::{ready as notify_ready, stopping as notify_stopping};
 pub use upgrade::{
     install as install_program, previous as previous_program, program_hash,
     rollback as rollback_program, versions_of as versions_of_program,

@@ -4,12 +4,14 @@
 //! and pass its list to every handshake. `membership/revoke.rs` applies it.
 
 use crate::error::FarmError;
-use crate::hex::unhex;
+use crate::hex::{hex, unhex};
 use crate::state_dir::{Farm, StateDir};
 use armento_client::api::DrainChange;
 use armento_link::{NodeKeys, signed_by};
 use armento_model::NodeName;
+use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 const FILE: &str = "news.json";
 /// Certificates on the list: it travels with each identity and must fit a line of the control API.
@@ -28,14 +30,15 @@ pub struct Signed {
 pub enum Statement {
     /// `node` will be removed: its guests go home, and processes there come home. Holds in this epoch only.
     Drain { node: NodeName, epoch: u64 },
-    /// `node` itself is to be drained, or is not any more. Carried out once, and not after one of a later time.
+    /// `node` itself is to be drained, or is not any more. Carried out once, and not after one that is later ([`Stated`]); a
+    /// state does not expire.
     Maintain {
         node: NodeName,
         at_ms: u64,
         change: DrainChange,
     },
     /// The program of `node` is to be replaced by the one with this hash, which its signer sends next; `None`: by the one of
-    /// before. In the order of the times, as `Maintain`.
+    /// before. In the same order as `Maintain`, and within a day.
     Upgrade {
         node: NodeName,
         at_ms: u64,
@@ -77,6 +80,30 @@ impl Signed {
     }
 }
 
+/// Where a statement stands in the order of all that the farm says of one node: by its time, and of two with the same time by
+/// its content, so that all agree which of them holds, whichever they hear first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stated {
+    /// When it was signed, Unix time in milliseconds.
+    pub at_ms: u64,
+    /// SHA-256 of its text, hexadecimal; not of the signature, which differs each time.
+    pub sha256: String,
+}
+
+impl Stated {
+    pub fn of(signed: &Signed, at_ms: u64) -> Stated {
+        let sha256 = hex(digest(&SHA256, signed.text.as_bytes()).as_ref());
+        Stated { at_ms, sha256 }
+    }
+
+    /// Whether its time is less than `limit` away from `now_ms`: a recorded one is not carried out later, by a node that has lost
+    /// its state, and one of a clock that is far ahead is not good for as long.
+    pub fn is_fresh(&self, now_ms: u64, limit: Duration) -> bool {
+        u128::from(self.at_ms.abs_diff(now_ms)) < limit.as_millis()
+    }
+}
+
 impl Revocation {
     /// As this node last received it; before the first, what it joined with.
     pub fn read(
@@ -114,7 +141,6 @@ impl Revocation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hex::hex;
     use armento_link::FarmKeys;
 
     #[test]
@@ -145,5 +171,44 @@ mod tests {
             };
             assert!(forged.statement(&farm.ca_pem).is_none());
         }
+    }
+
+    #[test]
+    fn statements_of_one_time_are_ordered_by_their_content() {
+        let ca = FarmKeys::create().expect("keys");
+        let stated = |at_ms: u64, why: &str| {
+            let change = DrainChange {
+                why: why.into(),
+                ..DrainChange::default()
+            };
+            let node = "n2".parse().expect("name");
+            let text = Statement::Maintain {
+                node,
+                at_ms,
+                change,
+            };
+            let text = serde_json::to_string(&text).expect("text");
+            let signature = hex(&ca.sign(text.as_bytes()).expect("sign"));
+            Stated::of(&Signed { text, signature }, at_ms)
+        };
+        assert_eq!(stated(5, "a"), stated(5, "a"), "signed twice");
+        assert_ne!(stated(5, "a"), stated(5, "b"));
+        assert!(stated(5, "a") < stated(6, "b") && stated(5, "b") < stated(6, "a"));
+    }
+
+    #[test]
+    fn a_statement_of_another_day_is_not_fresh() {
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        let now = 1_000_000_000_000;
+        let at = |at_ms: u64| {
+            let stated = Stated {
+                at_ms,
+                ..Stated::default()
+            };
+            stated.is_fresh(now, DAY)
+        };
+        let day = 24 * 3600 * 1000;
+        assert!(at(now) && at(now - day + 1) && at(now + day - 1));
+        assert!(!at(now - day) && !at(now + day) && !at(0) && !at(u64::MAX));
     }
 }

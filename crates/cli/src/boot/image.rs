@@ -9,9 +9,10 @@ use armento_model::span;
 use armento_provision::image::{
     self, BuildOptions, Change, Generation, ImportOptions, Listed, Store, Wanted,
 };
+use armento_provision::problem::BootError;
 use armento_provision::stage::{Board, Step};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const BUILD_HELP: &str = "Examples:
@@ -189,59 +190,54 @@ pub fn run(cmd: Cmd) -> Result<i32> {
 }
 
 fn build(args: &Build) -> Result<i32> {
-    let store = args.common.store()?;
-    if args.common.dry.dry_run {
-        let would = [format!(
-            "make the next generation of {} of Debian {} with {}",
-            args.name, args.suite, args.kernel
-        )];
-        return Ok(dry_run::show(&would, args.common.json));
-    }
+    let name = &args.name;
+    let would = format!(
+        "make the next generation of {name} of Debian {} with {}",
+        args.suite, args.kernel
+    );
     let options = BuildOptions {
         suite: &args.suite,
         mirror: args.mirror.as_deref(),
         kernel: &args.kernel,
         include: &args.include,
     };
-    let armento = std::env::current_exe()?;
-    let name = &args.name;
-    let made = progress(name, |said| {
-        image::build(&store, name, &options, &armento, said)
-    })?;
-    Ok(tell(&store, &made, args.common.json, "is made"))
+    make(name, &args.common, would, |store, armento, said| {
+        image::build(store, name, &options, armento, said)
+    })
 }
 
 fn import(args: &Import) -> Result<i32> {
-    let store = args.common.store()?;
-    if args.common.dry.dry_run {
-        let would = [format!(
-            "make the next generation of {} of {}",
-            args.name,
-            args.from.display()
-        )];
-        return Ok(dry_run::show(&would, args.common.json));
-    }
+    let name = &args.name;
+    let from = args.from.display();
+    let would = format!("make the next generation of {name} of {from}");
     let options = ImportOptions {
         from: &args.from,
         kernel_of: args.kernel_of.as_ref(),
     };
-    let armento = std::env::current_exe()?;
-    let name = &args.name;
-    let made = progress(name, |said| {
-        image::import(&store, name, &options, &armento, said)
-    })?;
-    Ok(tell(&store, &made, args.common.json, "is made"))
+    make(name, &args.common, would, |store, armento, said| {
+        image::import(store, name, &options, armento, said)
+    })
 }
 
-/// Shows what is done, on a terminal.
-fn progress<T>(
+/// Makes the next generation by `work`, which gets this program as well.
+fn make(
     name: &str,
-    work: impl FnOnce(&mut dyn FnMut(&str)) -> Result<T, armento_provision::problem::BootError>,
-) -> Result<T> {
+    common: &Common,
+    would: String,
+    work: impl FnOnce(&Store, &Path, &mut dyn FnMut(&str)) -> Result<Generation, BootError>,
+) -> Result<i32> {
+    let store = common.store()?;
+    if common.dry.dry_run {
+        return Ok(dry_run::show(&[would], common.json));
+    }
+    let armento = std::env::current_exe()?;
     let waiting = Waiting::new(format!("image {name}"));
-    let done = work(&mut |what| waiting.say(format!("image {name}: {what}")));
+    let done = work(&store, &armento, &mut |what| {
+        waiting.say(format!("image {name}: {what}"));
+    });
     drop(waiting);
-    Ok(done.map_err(Failure::from)?)
+    let made = done.map_err(Failure::from)?;
+    Ok(tell(&store, &made, common.json, "is made"))
 }
 
 fn tell(store: &Store, generation: &Generation, as_json: bool, what: &str) -> i32 {

@@ -6,7 +6,7 @@ use crate::fabric::{Source, node};
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::inventory::Farm;
-use armento_provision::layout::{BootDir, HTTP, NFS, Settings, TFTP, replace};
+use armento_provision::layout::{BootDir, HTTP, NFS, Settings, TFTP, replace, replace_with_mode};
 use armento_provision::server::configuration;
 use serde_json::json;
 use std::fs;
@@ -190,7 +190,7 @@ fn write(
     if !boot.nfs_key().exists() {
         let mut key = [0; 32];
         armento_provision::server::random(&mut key).at(&boot.nfs_key())?;
-        replace(&boot.nfs_key(), &key)?;
+        replace_with_mode(&boot.nfs_key(), &key, 0o600)?;
     }
     let closed = fs::Permissions::from_mode(0o600);
     fs::set_permissions(boot.nfs_key(), closed).at(&boot.nfs_key())?;

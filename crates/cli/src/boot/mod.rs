@@ -6,6 +6,7 @@ mod init;
 mod nodes;
 mod place;
 mod reboot;
+mod rolling;
 mod serve;
 mod status;
 mod view;
@@ -46,6 +47,7 @@ pub fn run(cmd: Cmd) -> Result<i32> {
         Cmd::Why(args) => status::why(&args),
         Cmd::AddNode(args) => nodes::add(&args),
         Cmd::Claim(args) => nodes::claim(&args),
+        Cmd::Reboot(args) if args.rolling => rolling::run(&args),
         Cmd::Reboot(args) => reboot::run(&args),
         Cmd::View(args) => view::run(&args),
     }

@@ -147,7 +147,9 @@ fn change(name: &str, mac: Mac, common: &Common) -> Result<i32> {
         let would = format!("add to {}: {}", to.display(), edit.line);
         return Ok(dry_run::show(&[would], common.json));
     }
-    replace(&to, edit.text.as_bytes()).map_err(Failure::from)?;
+    // The inventory may be a link into a repository: that stays one.
+    let file = std::fs::canonicalize(&to)?;
+    replace(&file, edit.text.as_bytes()).map_err(Failure::from)?;
     match common.json {
         true => say_json(
             "armento.boot.node/1",

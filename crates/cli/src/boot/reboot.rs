@@ -1,4 +1,4 @@
-//! `armento boot reboot`: nodes start again, one after the other, after their work has moved away.
+//! `armento boot reboot`: nodes start again, after their work has moved away; with `--rolling` by `cli/src/boot/rolling/mod.rs`.
 
 use super::place::Place;
 use super::status::known;
@@ -9,22 +9,31 @@ use armento_fabric::inventory::{Farm, Root};
 use armento_lab::Waiting;
 use armento_provision::stage::{Progress, Step};
 use serde_json::json;
-use std::process::{Command, Stdio};
+use std::io::Read as _;
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 pub const HELP: &str = "Examples:
   armento boot reboot n2
   armento boot reboot --rolling              all nodes without a disk, one after the other
+  armento boot reboot --rolling --at-once 4
   armento boot reboot --rolling --dry-run
   armento boot reboot n2 --shell \"ssh -i /root/key\"
 
 On each node `armento farm stop` sends guests away and brings own processes home; then it starts again, with the image in
-use. With --rolling the next node follows when the one before has joined; the first that does not ends the command.";
+use. With --rolling each node is drained as by `armento node drain`, started again, and undrained when it has joined with that
+image; the first that is not back ends the command, and the same command goes on from there.";
 
-/// From the order to start again until the node has joined.
-const JOINED: Duration = Duration::from_secs(600);
-const LOOK: Duration = Duration::from_secs(1);
+/// `armento farm stop` waits for a minute.
+const STOPS: Duration = Duration::from_secs(120);
+/// The order to start again is taken at once.
+const TAKEN: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+/// ssh(1): of ssh itself, as opposed to the command.
+const CUT_OFF: i32 = 255;
+/// Bytes of what a command on a node says.
+const SAID_MAX: u64 = 4096;
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -34,88 +43,59 @@ pub struct Args {
     nodes: Vec<String>,
     /// One after the other, each when the one before has joined; without names all nodes without a disk
     #[arg(long)]
-    rolling: bool,
+    pub rolling: bool,
+    /// With --rolling: so many nodes at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "rolling", value_parser = clap::value_parser!(u16).range(1..))]
+    pub at_once: u16,
     /// The command that runs another on a node: it gets the node's address and the command
     #[arg(
         long,
         value_name = "COMMAND",
         default_value = "ssh -o BatchMode=yes -o ConnectTimeout=10 -l root"
     )]
-    shell: String,
+    pub shell: String,
     #[command(flatten)]
-    place: Place,
+    pub place: Place,
     #[command(flatten)]
-    dry: DryRun,
+    pub dry: DryRun,
     /// Print JSON (schema armento.boot.reboot/1)
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
+impl Args {
+    /// The inventory, and the nodes that are to start again.
+    pub fn chosen(&self) -> Result<(Farm, Vec<String>)> {
+        let farm = super::place::farm(&self.place.settings()?)?;
+        let nodes = chosen(&farm, &self.nodes)?;
+        Ok((farm, nodes))
+    }
+}
+
+/// Without `--rolling`.
 pub fn run(args: &Args) -> Result<i32> {
-    let settings = args.place.settings()?;
-    let farm = super::place::farm(&settings)?;
-    let nodes = chosen(&farm, &args.nodes)?;
-    let how = match args.rolling {
-        true => "wait until it has joined",
-        false => "go on",
-    };
+    let (farm, nodes) = args.chosen()?;
     if args.dry.dry_run {
-        let line = |n: &String| format!("empty {n}, start it again, and {how}");
+        let line = |n: &String| format!("empty {n}, start it again, and go on");
         let would: Vec<String> = nodes.iter().map(line).collect();
         return Ok(dry_run::show(&would, args.json));
     }
     let net = farm.boot_net().map(|n| n.name.clone()).unwrap_or_default();
-    let mut done = Vec::new();
+    let mut done: Vec<String> = Vec::new();
     for name in &nodes {
-        let left = |done: &[String]| match done.is_empty() {
-            true => "no node was started again before it".to_owned(),
-            false => format!("started again before it: {}", done.join(", ")),
-        };
         let Some(address) = farm.node(name).and_then(|n| n.address(&net)) else {
             continue;
         };
-        let before = progress(&args.place, name)?;
-        let joined = before.as_ref().is_some_and(|p| p.step() == Step::Joined);
-        let since = before.map_or(0, |p| p.at_ms());
-        let waiting = Waiting::new(format!("{name}: its work moves away"));
-        let address = address.to_string();
-        let stopped = shell(&args.shell, &address, "armento farm stop");
-        // A node that is in no farm has nothing to send away.
-        if let Err(e) = stopped
-            && joined
-        {
-            drop(waiting);
-            let failure = Failure {
-                message: format!("{name}: {e}; it was not started again; {}", left(&done)),
-                hint: "`armento farm status` on it shows what is left; `armento farm start` undoes the stop".into(),
+        if let Err((e, hint)) = one(args, name, &address.to_string()) {
+            let left = match done.is_empty() {
+                true => "no node was started again before it".to_owned(),
+                false => format!("started again before it: {}", done.join(", ")),
             };
-            return Err(failure.into());
-        }
-        waiting.say(format!("{name} starts again"));
-        let told = shell(&args.shell, &address, "systemctl reboot");
-        let rebooted = told.and_then(|()| match args.rolling {
-            true => wait(&args.place, name, since).map_err(|e| e.to_string()),
-            false => Ok(()),
-        });
-        drop(waiting);
-        if let Err(e) = rebooted {
-            let failure = Failure {
-                message: format!("{name}: {e}; {}", left(&done)),
-                hint: format!(
-                    "armento boot why {name}; `armento boot image back NAME` returns to the image before"
-                ),
-            };
-            return Err(failure.into());
+            let message = format!("{name}: {e}; {left}");
+            return Err(Failure { message, hint }.into());
         }
         if !args.json {
-            say(&format!(
-                "{name} {}\n",
-                if args.rolling {
-                    "has joined again"
-                } else {
-                    "starts again"
-                }
-            ));
+            say(&format!("{name} starts again\n"));
         }
         done.push(name.clone());
     }
@@ -125,14 +105,44 @@ pub fn run(args: &Args) -> Result<i32> {
     Ok(0)
 }
 
+/// Empties one node and starts it again; else what is wrong, and a hint.
+fn one(args: &Args, name: &str, address: &str) -> Result<(), (String, String)> {
+    let why = || format!("armento boot why {name}");
+    let before = progress(&args.place, name).map_err(|e| (e.to_string(), why()))?;
+    let joined = before.is_some_and(|p| p.step() == Step::Joined);
+    let waiting = Waiting::new(format!("{name}: its work moves away"));
+    let stopped = match run_on(&args.shell, address, "armento farm stop", STOPS) {
+        Ok(Some(said)) if said.status.success() => Ok(()),
+        Ok(Some(said)) => Err(said.failed()),
+        Ok(None) => Err(format!("no answer in {} s", STOPS.as_secs())),
+        Err(e) => Err(e),
+    };
+    // A node that is in no farm has nothing to send away.
+    if let Err(e) = stopped
+        && joined
+    {
+        let hint =
+            "`armento farm status` on it shows what is left; `armento farm start` undoes the stop";
+        return Err((format!("{e}; it was not started again"), hint.into()));
+    }
+    waiting.say(format!("{name} starts again"));
+    reboot(&args.shell, address).map_err(|e| (e, why()))
+}
+
 fn chosen(farm: &Farm, names: &[String]) -> Result<Vec<String>> {
     if names.is_empty() {
         let diskless = farm.nodes.iter().filter(|n| n.root != Root::Disk);
         return Ok(diskless.map(|n| n.name.clone()).collect());
     }
+    let mut once: Vec<String> = Vec::new();
     for name in names {
         let what = match farm.node(name) {
-            Some(node) if node.root != Root::Disk => continue,
+            Some(node) if node.root != Root::Disk => {
+                if !once.contains(name) {
+                    once.push(name.clone());
+                }
+                continue;
+            }
             Some(_) => {
                 format!("{name} has a disk and does not boot from the farm; nothing was changed")
             }
@@ -144,47 +154,76 @@ fn chosen(farm: &Farm, names: &[String]) -> Result<Vec<String>> {
         };
         return Err(failure.into());
     }
-    Ok(names.to_vec())
+    Ok(once)
 }
 
 /// What boot servers know of a node's last start.
-fn progress(place: &Place, node: &str) -> Result<Option<Progress>> {
+pub fn progress(place: &Place, node: &str) -> Result<Option<Progress>> {
     let mut all = known(place)?.machines.into_values();
     Ok(all.find(|p| p.node.as_deref() == Some(node)))
 }
 
-fn shell(shell: &str, address: &str, command: &str) -> Result<(), String> {
-    let mut words = shell.split_whitespace();
-    let program = words.next().ok_or("--shell is empty")?;
-    let out = Command::new(program)
-        .args(words)
-        .args([address, command])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| format!("{program}: {e}"))?;
-    // A shell whose node goes away while it answers is cut off.
-    match out.status.code() {
-        Some(0) => Ok(()),
-        Some(255) if command.ends_with("reboot") && out.stderr.is_empty() => Ok(()),
-        _ => Err(format!(
-            "{command}: {} ({})",
-            String::from_utf8_lossy(&out.stderr).trim(),
-            out.status
-        )),
+/// Has a node start again. A shell whose node goes away while it answers is cut off, or waits for it in vain.
+pub fn reboot(shell: &str, address: &str) -> Result<(), String> {
+    match run_on(shell, address, "systemctl reboot", TAKEN)? {
+        Some(said) if said.status.success() => Ok(()),
+        Some(said) if said.status.code() == Some(CUT_OFF) && said.text.is_empty() => Ok(()),
+        Some(said) => Err(said.failed()),
+        None => Ok(()),
     }
 }
 
-/// Waits until it has joined after `since`, milliseconds of the boot servers' clocks.
-fn wait(place: &Place, node: &str, since: u64) -> Result<()> {
-    let until = Instant::now() + JOINED;
-    loop {
-        let now = progress(place, node)?;
-        if now.is_some_and(|p| p.at_ms() > since && p.step() == Step::Joined) {
-            return Ok(());
-        }
-        if Instant::now() > until {
-            anyhow::bail!("it has not joined again within {} s", JOINED.as_secs());
-        }
-        sleep(LOOK);
+/// What a command on a node left.
+struct Said {
+    command: String,
+    status: ExitStatus,
+    /// On standard error.
+    text: String,
+}
+
+impl Said {
+    fn failed(&self) -> String {
+        format!("{}: {} ({})", self.command, self.text, self.status)
     }
+}
+
+/// Runs a command on a node, for `limit` at most; `None`: it has not ended by then.
+fn run_on(
+    shell: &str,
+    address: &str,
+    command: &str,
+    limit: Duration,
+) -> Result<Option<Said>, String> {
+    let mut words = shell.split_whitespace();
+    let program = words.next().ok_or("--shell is empty")?;
+    let mut child = Command::new(program)
+        .args(words)
+        .args([address, command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{program}: {e}"))?;
+    let until = Instant::now() + limit;
+    let status = loop {
+        match child.try_wait().map_err(|e| format!("{program}: {e}"))? {
+            Some(status) => break status,
+            None if Instant::now() < until => sleep(LOOK),
+            None => {
+                // It is our child and not reaped, so the pid is its own.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Ok(None);
+            }
+        }
+    };
+    let mut said = Vec::new();
+    if let Some(err) = child.stderr.take() {
+        let _ = err.take(SAID_MAX).read_to_end(&mut said);
+    }
+    Ok(Some(Said {
+        command: command.to_owned(),
+        status,
+        text: String::from_utf8_lossy(&said).trim().to_owned(),
+    }))
 }

@@ -4,7 +4,7 @@ use super::place::{Place, farm};
 use crate::out::{Failure, say};
 use anyhow::{Context as _, Result};
 use armento_nfs::{Caller, Export, Exports, Key, Running};
-use armento_noded::{Config, new_token};
+use armento_noded::{Config, new_token, notify_ready, notify_stopping};
 use armento_provision::image::Listed;
 use armento_provision::init::Joining;
 use armento_provision::layout::{BootDir, Settings};
@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const HELP: &str = "Examples:
   armento boot serve
   ARMENTO_LOG=debug armento boot serve         with the lines of dnsmasq
-  systemd-run --unit armento-boot-serve armento boot serve
+  systemctl enable --now armento-boot-server   the same as a service, also after a restart of this machine
 
 It runs until it is ended, notices changes of the inventory and of images, and starts dnsmasq again if that ends. Any number of
 boot servers may serve the same net: their answers are equal. Tokens with which nodes join are made where the farm's key
@@ -70,20 +70,28 @@ pub fn run(args: &Args) -> Result<i32> {
     let served = runtime.block_on(async {
         let mut end = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        say(&format!(
-            "boot server {}: http://{}:{}, NFS port {}\n",
+        let what = format!(
+            "boot server {}: http://{}:{}, NFS port {}",
             settings.server,
             server.address(),
             settings.http,
             settings.nfs
-        ));
+        );
+        let listens = || {
+            notify_ready(&what);
+            say(&format!("{what}\n"));
+        };
         let stop = async {
             tokio::select! {
                 _ = end.recv() => {}
                 _ = interrupt.recv() => {}
             }
+            notify_stopping("ends; nodes go on with another boot server");
         };
-        server.run(stop).await.map_err(|e| Failure::from(e).into())
+        server
+            .run(listens, stop)
+            .await
+            .map_err(|e| Failure::from(e).into())
     });
     drop(runtime);
     let running = nfs.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -2,10 +2,11 @@
 //! only: who has a secret controls the processes of that user. Another user's file is none.
 
 use crate::out::Failure;
+use armento_fabric::file::replace_with_mode;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Farms that are kept; more are refused.
@@ -128,18 +129,7 @@ impl Store {
             .mode(0o700)
             .create(dir)
             .map_err(bad)?;
-        let new = path.with_extension("toml.new");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)
-            .map_err(bad)?;
-        file.write_all(text.as_bytes())
-            .and_then(|()| file.sync_all())
-            .map_err(bad)?;
-        fs::rename(&new, path).map_err(bad)
+        replace_with_mode(path, text.as_bytes(), 0o600).map_err(bad)
     }
 
     pub fn get(&self, name: &str) -> Result<&Context, Failure> {

@@ -1,7 +1,7 @@
 //! `armento fabric apply`, `confirm`, and the timer between them.
 
 use super::apply_all;
-use super::source::{Source, node};
+use super::source::About;
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::apply::{self, ApplyError, CONFIRM_S, CONFIRM_S_MAX, STATE_DIR};
@@ -27,10 +27,7 @@ session. Files are written by `confirm` only: a machine that starts anew before 
 #[command(after_help = HELP)]
 pub struct Args {
     #[command(flatten)]
-    source: Source,
-    /// As this node [default: this machine, by its host name]
-    #[arg(long, value_name = "N")]
-    node: Option<String>,
+    about: About,
     /// Every node, one after the other; the first that is not reached again ends it
     #[arg(long, requires = "rsh", conflicts_with_all = ["node", "state"])]
     all: bool,
@@ -99,11 +96,11 @@ fn failure(e: &ApplyError) -> Failure {
 }
 
 pub fn run(args: &Args) -> Result<i32> {
-    let farm = args.source.read()?;
+    let farm = args.about.source.read()?;
     if let (true, Some(rsh)) = (args.all, &args.rsh) {
         let all = apply_all::All {
             rsh: rsh.clone(),
-            farm: std::fs::canonicalize(&args.source.farm)?,
+            farm: std::fs::canonicalize(&args.about.source.farm)?,
             confirm_s: args.confirm,
             backend: args.backend.clone(),
             dry_run: args.dry_run,
@@ -111,7 +108,7 @@ pub fn run(args: &Args) -> Result<i32> {
         };
         return apply_all::run(&farm, &all);
     }
-    let plan = plan(&farm, node(&farm, args.node.as_deref())?);
+    let plan = plan(&farm, args.about.node(&farm)?);
     let backend = args
         .backend
         .as_deref()

@@ -1,6 +1,6 @@
 //! `armento fabric check`.
 
-use super::source::{Source, node};
+use super::source::About;
 use crate::out::{Failure, say, say_json, table};
 use anyhow::Result;
 use armento_fabric::diff::{Drift, diff};
@@ -18,10 +18,7 @@ The exit status is 0 if nothing differs, 1 if something does.";
 #[command(after_help = HELP)]
 pub struct Args {
     #[command(flatten)]
-    source: Source,
-    /// As this node [default: this machine, by its host name]
-    #[arg(long, value_name = "N")]
-    node: Option<String>,
+    about: About,
     /// Print JSON (schema armento.fabric.check/1)
     #[arg(long)]
     json: bool,
@@ -35,8 +32,8 @@ const HEADS: [(&str, bool); 4] = [
 ];
 
 pub fn run(args: &Args) -> Result<i32> {
-    let farm = args.source.read()?;
-    let plan = plan(&farm, node(&farm, args.node.as_deref())?);
+    let farm = args.about.source.read()?;
+    let plan = plan(&farm, args.about.node(&farm)?);
     let seen = observe(plan.sysctls.keys().map(String::as_str)).map_err(|e| Failure {
         message: e.to_string(),
         hint: e.hint().into(),

@@ -1,6 +1,6 @@
 //! `armento fabric doctor`.
 
-use super::source::{Source, node};
+use super::source::{About, node};
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::diagnose::{Finding, OBSERVATION, Observation, diagnose, drawing};
@@ -26,10 +26,7 @@ Needs root on each node. The exit status is 0 if nothing is wrong, 1 if somethin
 #[command(after_help = HELP)]
 pub struct Args {
     #[command(flatten)]
-    source: Source,
-    /// As this node [default: this machine, by its host name]
-    #[arg(long, value_name = "N")]
-    node: Option<String>,
+    about: About,
     /// Only these two nodes
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     pair: Option<Vec<String>>,
@@ -59,7 +56,7 @@ const LOAD: Duration = Duration::from_secs(10);
 const NODES_MAX: usize = 256;
 
 pub fn run(args: &Args) -> Result<i32> {
-    let farm = args.source.read()?;
+    let farm = args.about.source.read()?;
     if args.observe {
         let seen = look(&farm, args)?;
         say(&format!("{}\n", serde_json::to_string(&seen)?));
@@ -87,7 +84,7 @@ pub fn run(args: &Args) -> Result<i32> {
 }
 
 fn look(farm: &Farm, args: &Args) -> Result<Observation> {
-    let node = node(farm, args.node.as_deref())?;
+    let node = args.about.node(farm)?;
     let pair = args.pair.as_deref().unwrap_or_default();
     for name in pair {
         self::node(farm, Some(name))?;
@@ -125,7 +122,7 @@ fn everywhere(
     missing: &mut Vec<String>,
 ) -> Result<Vec<Observation>> {
     let exe = std::env::current_exe()?;
-    let farm_file = std::fs::canonicalize(&args.source.farm)?;
+    let farm_file = std::fs::canonicalize(&args.about.source.farm)?;
     let pair = args.pair.as_deref().unwrap_or_default();
     for name in pair {
         node(farm, Some(name))?;

@@ -1,6 +1,6 @@
 //! `armento fabric plan`.
 
-use super::source::{Source, node};
+use super::source::{About, node};
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::diff::{commands, diff};
@@ -38,10 +38,7 @@ const FILES: [&str; 9] = [
 #[command(after_help = HELP)]
 pub struct Args {
     #[command(flatten)]
-    source: Source,
-    /// Of this node [default: this machine, by its host name]
-    #[arg(long, value_name = "N")]
-    node: Option<String>,
+    about: About,
     /// The files for this system
     #[arg(long = "for", value_name = "SYSTEM", value_parser = ["ifupdown", "netplan", "networkd", "ip"])]
     backend: Option<String>,
@@ -63,7 +60,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<i32> {
-    let farm = args.source.read()?;
+    let farm = args.about.source.read()?;
     if let Some(file) = &args.file {
         let text = whole(&farm, file, args)?;
         match args.json {
@@ -75,7 +72,7 @@ pub fn run(args: &Args) -> Result<i32> {
         }
         return Ok(0);
     }
-    let node = node(&farm, args.node.as_deref())?;
+    let node = args.about.node(&farm)?;
     let plan = plan(&farm, node);
     if args.diff {
         return difference(&plan, args.json);
@@ -118,7 +115,7 @@ fn whole(farm: &Farm, file: &str, args: &Args) -> Result<String> {
         "parallel" => render::hostfile(farm, Form::Parallel),
         "ipxe" => render::ipxe(farm, farm.boot_servers.first().map(String::as_str), HTTP),
         _ => {
-            let server: &Node = match (&args.node, farm.boot_servers.first()) {
+            let server: &Node = match (&args.about.node, farm.boot_servers.first()) {
                 (None, Some(first)) => node(farm, Some(first))?,
                 (name, _) => node(farm, name.as_deref())?,
             };

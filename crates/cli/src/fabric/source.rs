@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Where the inventory is unless `--farm` says otherwise.
 const FARM: &str = "/etc/armento/farm.toml";
 
-/// The inventory, and the node that it is about.
+/// The inventory.
 #[derive(clap::Args)]
 pub struct Source {
     /// The inventory
@@ -31,6 +31,22 @@ impl Source {
             hint: "nothing was changed; the lines above say what to write instead".into(),
         };
         Ok(parse(&name, &text, &open).map_err(broken)?)
+    }
+}
+
+/// The inventory, and the node that a command is about.
+#[derive(clap::Args)]
+pub struct About {
+    #[command(flatten)]
+    pub source: Source,
+    /// As this node [default: this machine, by its host name]
+    #[arg(long, value_name = "N")]
+    pub node: Option<String>,
+}
+
+impl About {
+    pub fn node<'a>(&self, farm: &'a Farm) -> Result<&'a Node> {
+        node(farm, self.node.as_deref())
     }
 }
 

@@ -164,7 +164,7 @@ fn around(
     if !args.drain {
         return work();
     }
-    if drain::is_drained(node)? {
+    if drain::info(node)?.drained {
         return work();
     }
     let change = DrainChange {
@@ -180,7 +180,7 @@ fn around(
             let first = why.lines().next().unwrap_or_default();
             anyhow::anyhow!("{first} ({node} stays drained)")
         })?;
-    drain::end(node)
+    drain::change(node, &DrainChange::default())
 }
 
 /// Puts the program in place on this node and has its daemon become it.

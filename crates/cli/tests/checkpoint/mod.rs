@@ -38,6 +38,9 @@ out.write(f"end {os.WEXITSTATUS(status)} {len(got)} {threading.get_native_id() =
 "#;
 const TURNS: usize = 250;
 
+/// Starts a program without the descriptors that the tests were started with: a checkpoint would have to name them.
+const CLEAN: &str = "perl -MPOSIX -e 'POSIX::close($_) for 3..255; exec @ARGV' --";
+
 fn whole_output() -> String {
     let line = |i: usize| format!("{i} {}\n", i * (i + 1) / 2);
     let lines: String = (0..TURNS).map(line).collect();
@@ -51,7 +54,7 @@ fn script(farm: &Farm, node: &str) {
 fn starts(farm: &Farm, how: &str) -> String {
     script(farm, "n1");
     let start = format!(
-        "rm -f /tmp/wrote; armento run {how} /usr/bin/python3 /tmp/tree.py {TURNS} /tmp/wrote </dev/null >/tmp/out 2>&1 & echo $!"
+        "rm -f /tmp/wrote; {CLEAN} armento run {how} /usr/bin/python3 /tmp/tree.py {TURNS} /tmp/wrote </dev/null >/tmp/out 2>&1 & echo $!"
     );
     let pid = farm.sh("n1", &start).trim().to_owned();
     wrote(farm, 20);
@@ -117,7 +120,7 @@ fn a_program_goes_on_at_another_home_under_a_new_number() {
     };
     const ALONE: &str = r#"$| = 1; open(F, ">>", "/tmp/wrote"); $s = 0; for $i (1..200) { $s += $i; syswrite(F, "$i $s\n"); select(undef, undef, undef, 0.02) } print "end $s\n""#;
     let start = format!(
-        "rm -f /tmp/wrote; armento run --on n2 perl -e '{ALONE}' </dev/null >/tmp/out 2>&1 & echo $!"
+        "rm -f /tmp/wrote; {CLEAN} armento run --on n2 perl -e '{ALONE}' </dev/null >/tmp/out 2>&1 & echo $!"
     );
     let pid = farm.sh("n1", &start).trim().to_owned();
     wrote(&farm, 10);

@@ -1,5 +1,9 @@
 //! A node is emptied for maintenance, and takes part again, while programs run.
 
+mod restart;
+
+pub use restart::nodes_start_again_in_turn;
+
 use crate::trust::Case;
 use crate::{Farm, fails_with, text, until};
 use serde_json::Value;

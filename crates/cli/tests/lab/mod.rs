@@ -33,7 +33,6 @@ impl Farm {
             println!("skipped: {what} needs root (namespaces, mounts, control groups)");
             return None;
         }
-        keep_inherited_to_ourselves();
         let name = format!("f{}-{what}", std::process::id());
         let spec = Spec {
             name: name.clone(),
@@ -115,19 +114,6 @@ impl Farm {
         let out = self.run(node, script);
         assert!(out.status.success(), "{node}: {script}: {out:?}");
         String::from_utf8_lossy(&out.stdout).into_owned()
-    }
-}
-
-/// Programs in the lab are not given descriptors that this process was started with: a checkpoint would have to name them.
-fn keep_inherited_to_ourselves() {
-    // SAFETY: it changes a flag of descriptors only; those of Rust's library have it already.
-    unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            3u32,
-            u32::MAX,
-            libc::CLOSE_RANGE_CLOEXEC,
-        );
     }
 }
 

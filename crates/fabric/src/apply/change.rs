@@ -1,9 +1,8 @@
 //! Begin, confirm, undo.
 
-use super::state::{
-    ApplyError, Pending, VERSION, boot_id, now_s, pending, pending_dir, read, write,
-};
+use super::state::{ApplyError, Pending, VERSION, boot_id, now_s, pending, pending_dir, read};
 use crate::diff::{commands, diff, restore};
+use crate::file::replace_with_mode;
 use crate::observe::{Observed, observe, run_ip};
 use crate::plan::NodePlan;
 use crate::render::{File, MARK};
@@ -110,9 +109,9 @@ fn snapshot(dir: &Path, change: &Pending) -> Result<(), ApplyError> {
     drop_pending(dir);
     let kept = (|| {
         let text = serde_json::to_vec(change).map_err(io::Error::other)?;
-        write(&new.join("change.json"), &text, 0o600)?;
+        replace_with_mode(&new.join("change.json"), &text, 0o600)?;
         for (file, family) in [("routes4", "-4"), ("routes6", "-6")] {
-            write(&new.join(file), &saved_routes(family)?, 0o600)?;
+            replace_with_mode(&new.join(file), &saved_routes(family)?, 0o600)?;
         }
         fs::rename(&new, pending_dir(dir))
     })();
@@ -178,7 +177,7 @@ pub fn confirm(dir: &Path, root: &Path) -> Result<Confirmed, ApplyError> {
     for (path, text, mode) in &change.files {
         let to = place(path);
         let made = to.parent().map_or(Ok(()), fs::create_dir_all);
-        let written = made.and_then(|()| write(&to, text.as_bytes(), *mode));
+        let written = made.and_then(|()| replace_with_mode(&to, text.as_bytes(), *mode));
         written.map_err(|cause| ApplyError::Install {
             path: to.display().to_string(),
             cause,

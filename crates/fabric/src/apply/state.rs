@@ -3,7 +3,7 @@
 use crate::observe::{ObserveError, Observed};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -104,23 +104,4 @@ pub(super) fn now_s() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_secs())
-}
-
-/// Writes a file so that a reader, also after a crash, sees all of it or none.
-pub(super) fn write(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let beside = path.with_extension("armento-new");
-    let made = fs::OpenOptions::new()
-        .create(true)
-        .write(true)
-        .truncate(true)
-        .mode(mode)
-        .open(&beside);
-    let written = made.and_then(|mut f| f.write_all(text).and_then(|()| f.sync_all()));
-    written
-        .and_then(|()| fs::rename(&beside, path))
-        .inspect_err(|_| {
-            // Nothing of ours is left beside the old file.
-            let _ = fs::remove_file(&beside);
-        })
 }

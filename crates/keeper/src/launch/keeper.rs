@@ -19,10 +19,14 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// At home calls are not seen: a process leaves from there after this.
 const CALL_STORM_HOME_MS: u64 = 3;
+
+/// How long the daemon may still hold a process that has ended: its keeper looks at least once a second.
+const FORGETS_MAX: Duration = Duration::from_secs(5);
+const FORGETS_LOOK: Duration = Duration::from_millis(50);
 
 /// The keeper's answer: the process has one already.
 pub const HELD: [u8; 1] = *b"h";
@@ -85,7 +89,15 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         hint: b.hint,
         build: Build::own(),
     };
-    let (session, node) = match daemon::introduce(&hello) {
+    let begun = Instant::now();
+    let is_held = |said: &Result<_, AskError>| matches!(said, Err(AskError::Refused(no)) if no.code == "held");
+    let mut said = daemon::introduce(&hello);
+    // The process that had this number before a restart may have ended a moment ago.
+    while b.restart.is_some() && is_held(&said) && begun.elapsed() < FORGETS_MAX {
+        std::thread::sleep(FORGETS_LOOK);
+        said = daemon::introduce(&hello);
+    }
+    let (session, node) = match said {
         Ok(s) => s,
         Err(AskError::Refused(no)) if no.code == "held" => {
             let _ = door.write_all(&HELD);

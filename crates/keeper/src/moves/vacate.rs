@@ -10,14 +10,16 @@ use super::tear_down::tear_down_memory;
 use crate::deputy::HostLink;
 use crate::state::{Keep, Tree};
 use crate::sync::lock;
+use armento_migrate::image::mm::{self, Mm};
 use armento_migrate::image::objects::Views;
 use armento_migrate::image::vdso::{ELSEWHERE, Vdso};
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::call::Call;
 use armento_tracee::inject::{Hold, Unfiltered, ok};
 use armento_tracee::maps::{self, Vma};
 use armento_tracee::region::{BASE, Code, ROOM};
+use armento_tracee::sys;
 use armento_wire::talk::FileKey;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -42,6 +44,10 @@ pub struct Shape {
     /// Where the body has its vDSO, if it is this kernel's.
     pub vdso: Option<Vdso>,
     pub files: Vec<FileView>,
+    /// The numbers of its memory map, by which the kernel knows stack, heap and arguments.
+    pub numbers: Mm,
+    /// Of its stack, what a deputy keeps: arguments and environment. Where it begins, and the bytes up to the stack's end.
+    pub kept_stack: Option<(u64, Vec<u8>)>,
 }
 
 /// After `Ok` its leader is a deputy that waits for work of a body at `link`, and there is none yet. After an error it
@@ -78,7 +84,7 @@ pub fn make_room(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, shape: Shape)
         .unwrap_or_else(gone)
 }
 
-/// Changes the mappings of the halted process, but for the region and the top of the stack.
+/// Changes the mappings of the halted process, but for the region.
 fn reshape(t: &mut Tree, pid: Pid, shape: &Shape) -> Result<()> {
     let leaving = t.leaving.get(&pid).ok_or(MigrateError::Ended)?;
     let code = leaving.region.code();
@@ -92,7 +98,15 @@ fn reshape(t: &mut Tree, pid: Pid, shape: &Shape) -> Result<()> {
     for view in &shape.files {
         map_view(&mut h, &code, view)?;
     }
+    if let Some((at, bytes)) = &shape.kept_stack {
+        map_stack(&mut h, &code, *at, bytes)?;
+    }
+    h.batch_ok(&code, "prctl", &[mm::set_call(&code, &shape.numbers)])?;
     drop(h);
+    if let Some(leaving) = t.leaving.get_mut(&pid) {
+        // What of it is given up is decided by these.
+        leaving.numbers = shape.numbers.clone();
+    }
     let mut names = lock(&t.keep.names);
     for v in maps::read(pid).map_err(|_| MigrateError::Ended)? {
         let of = |f: &&FileView| f.start <= v.start && v.end <= f.end;
@@ -108,7 +122,7 @@ const BATCH: usize = 256;
 
 fn give_up(h: &mut Hold, code: &Code, all: &[Vma]) -> Result<()> {
     let ours = |v: &Vma| v.start >= BASE && v.start < BASE + ROOM;
-    let goes = |v: &&Vma| !ours(v) && !v.is_vsyscall() && !v.is_stack();
+    let goes = |v: &&Vma| !ours(v) && !v.is_vsyscall();
     let unmap = |v: &Vma| (libc::SYS_munmap, [v.start, v.len(), 0, 0, 0, 0]);
     let calls: Vec<Call> = all.iter().filter(goes).map(unmap).collect();
     for some in calls.chunks(BATCH) {
@@ -166,6 +180,20 @@ fn map_view(h: &mut Hold, code: &Code, view: &FileView) -> Result<()> {
     h.call(code, libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
     ok("mmap", h.tid, mapped).map_err(|e| unmapped(view.path.as_os_str(), &e))?;
     Ok(())
+}
+
+/// It grows down when the body's stack comes (`mappings.rs`), as the stack of an exec does.
+fn map_stack(h: &mut Hold, code: &Code, at: u64, bytes: &[u8]) -> Result<()> {
+    let plain = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let flags = (plain | libc::MAP_GROWSDOWN) as u64;
+    let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let args = [at, bytes.len() as u64, prot, flags, u64::MAX, 0];
+    h.batch_ok(code, "mmap", &[(libc::SYS_mmap, args)])?;
+    let wrote = sys::vm_write(h.tid, at, bytes).of_process("write its arguments")?;
+    match wrote == bytes.len() {
+        true => Ok(()),
+        false => Err(MigrateError::Ended),
+    }
 }
 
 fn unmapped(path: &OsStr, e: &dyn std::fmt::Display) -> MigrateError {

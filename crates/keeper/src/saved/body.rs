@@ -3,13 +3,16 @@
 //!
 //! From: `save.rs` writes it, `restart.rs` reads it. Next: `migrate/src/stored.rs`.
 
+use super::attributes::Attributes;
 use crate::moves::FileView;
+use armento_migrate::image::mm::Mm;
 use armento_migrate::image::vdso::Vdso;
-use armento_migrate::image::{Area, Head, Kind, Layout, State, futex_wait};
+use armento_migrate::image::{Area, Cpu, Head, Kind, Layout, State, futex_wait};
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Image;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, HomeTid, Stay};
+use armento_tracee::PAGE;
 use armento_tracee::pages::{self, Run};
 use armento_wire::talk::{self, FileKey, Signal};
 use serde::{Deserialize, Serialize};
@@ -50,6 +53,7 @@ pub struct SavedBody {
     pub waiting: Vec<(Option<HomeTid>, Signal)>,
     /// CLOCK_MONOTONIC at the checkpoint, nanoseconds.
     clock_ns: u64,
+    pub attributes: Attributes,
     pub files: Vec<MappedFile>,
 }
 
@@ -62,9 +66,9 @@ pub struct Begins {
 impl SavedBody {
     pub fn new(
         image: Image,
-        blocks: Vec<(HomeTid, i64)>,
-        waiting: Vec<(Option<HomeTid>, Signal)>,
+        (blocks, waiting): (Vec<(HomeTid, i64)>, Vec<(Option<HomeTid>, Signal)>),
         clock_ns: u64,
+        attributes: Attributes,
     ) -> SavedBody {
         SavedBody {
             head: image.head,
@@ -73,6 +77,7 @@ impl SavedBody {
             blocks,
             waiting,
             clock_ns,
+            attributes,
             files: Vec::new(),
         }
     }
@@ -119,7 +124,9 @@ impl SavedBody {
     ) -> Result<Begins> {
         let unknown = || lost("it names a thread that is not in it");
         let of = |tid: HomeTid| tids.get(&tid).copied().ok_or_else(unknown);
+        used_elsewhere(&mut self.state.cpu);
         for t in &mut self.state.threads {
+            used_elsewhere(&mut t.cpu);
             if let Some((_, nr)) = self.blocks.iter().find(|(tid, _)| *tid == t.tid) {
                 t.begin_anew(*nr);
             }
@@ -179,6 +186,25 @@ impl SavedBody {
         self.state.mm.vdso
     }
 
+    pub fn numbers(&self) -> &Mm {
+        &self.state.mm
+    }
+
+    /// From the first page of the arguments to the end of its stack, with the bytes. `None`: they are elsewhere.
+    pub fn kept_stack(&self, pages: &PageStore) -> Result<Option<(u64, Vec<u8>)>> {
+        let stack = self.areas.iter().find(|a| a.kind == Kind::Stack);
+        let from = self.state.mm.fields[ARG_START] & !(PAGE - 1);
+        let Some(stack) = stack.filter(|s| s.start <= from && from < s.end) else {
+            return Ok(None);
+        };
+        if stack.end - from > KEPT_MAX {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; (stack.end - from) as usize];
+        pages.read_run((from, stack.end), &mut bytes)?;
+        Ok(Some((from, bytes)))
+    }
+
     /// Its memory, sorted.
     pub fn there(&self) -> Vec<Run> {
         let all = self.areas.iter().map(Area::run).collect();
@@ -210,6 +236,12 @@ impl SavedBody {
     }
 }
 
+/// Place of the arguments' address in [`Mm::fields`].
+const ARG_START: usize = 7;
+
+/// KERNEL: execve(2): arguments and environment take a quarter of the stack's limit, 6 MiB at most.
+const KEPT_MAX: u64 = 8 << 20;
+
 /// Index of fs_base among the words of the registers (`migrate/src/image/thread.rs`).
 const FS_BASE: usize = 21;
 
@@ -224,6 +256,11 @@ fn known<'a>(
 ) -> Result<&'a (FileKey, PathBuf)> {
     let missing = || lost("it maps a file that is not in it");
     files.get(key).ok_or_else(missing)
+}
+
+/// A kernel that counts from zero takes the place of home's.
+fn used_elsewhere(cpu: &mut Cpu) {
+    cpu.away = cpu.away + std::mem::take(&mut cpu.home);
 }
 
 fn lost(why: &str) -> MigrateError {

@@ -2,6 +2,7 @@
 //!
 //! From: `save.rs`. Next: `keeper/src/moves/copy.rs` (at home), `keeper/src/safe/checkpoint.rs` (away).
 
+use super::attributes::{self, Attributes};
 use super::body::SavedBody;
 use crate::deputy::HostLink;
 use crate::moves::{copy_at_home, go_on_at_home};
@@ -43,6 +44,7 @@ struct Beside {
     blocks: Vec<(HomeTid, i64)>,
     waiting: Vec<(Option<HomeTid>, Signal)>,
     clock_ns: u64,
+    attributes: Attributes,
 }
 
 /// A process that was copied, and goes on.
@@ -122,7 +124,10 @@ impl<'a> Copies<'a> {
         loop {
             let seen = self.keep.tracer.run(move |t| look_beside(t, pid));
             match seen.unwrap_or(Err(MigrateError::Ended)) {
-                Ok(Some(beside)) => {
+                Ok(Some(mut beside)) => {
+                    if matches!(copy.standing, Standing::Away(..)) {
+                        beside.attributes = attributes::away(self.keep, pid)?;
+                    }
                     copy.beside = Some(beside);
                     return Ok(());
                 }
@@ -145,10 +150,15 @@ impl<'a> Copies<'a> {
         let pause = self.since.map_or(Duration::ZERO, |s| s.elapsed());
         let complete = |copy: Copy| {
             let (image, _): (Image, _) = copy.taking.commit()?;
-            let beside = copy.beside.ok_or(MigrateError::Ended)?;
+            let Beside {
+                blocks,
+                waiting,
+                clock_ns,
+                attributes,
+            } = copy.beside.ok_or(MigrateError::Ended)?;
             Ok(Copied {
                 pid: copy.pid,
-                body: SavedBody::new(image, beside.blocks, beside.waiting, beside.clock_ns),
+                body: SavedBody::new(image, (blocks, waiting), clock_ns, attributes),
                 pages: copy.pages,
             })
         };
@@ -199,8 +209,11 @@ fn look_beside(t: &mut Tree, pid: Pid) -> Result<Option<Beside>> {
             blocks,
             waiting,
             clock_ns,
+            // Asked of its deputies, by another thread.
+            attributes: Attributes::default(),
         }));
     }
+    let attributes = attributes::at_home(t, pid)?;
     let leaving = t.leaving.get(&pid).ok_or(MigrateError::Ended)?;
     for h in &leaving.stopped.halted {
         if let Some((_, info)) = &h.signal {
@@ -225,5 +238,6 @@ fn look_beside(t: &mut Tree, pid: Pid) -> Result<Option<Beside>> {
         blocks,
         waiting,
         clock_ns,
+        attributes,
     }))
 }

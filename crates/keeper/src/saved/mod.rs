@@ -5,6 +5,7 @@
 //! is in the file (`restart.rs`). The file and what the kernel has of a process are `armento_checkpoint`'s. Of a process'
 //! state it holds only what that and a move hold: what neither carries is a reason not to write the file.
 
+mod attributes;
 mod body;
 mod copies;
 mod mapped;

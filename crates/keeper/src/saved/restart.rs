@@ -69,7 +69,8 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
         .ok_or_else(missing)?;
     let image = file.image(process.pid).map_err(|e| unread(&e))?;
     let body = SavedBody::decode(&image)?;
-    let files = mapped_files(keep, &body.files)?;
+    // Open until the body is built: they are closed when nothing else of the tree is away.
+    let (files, _open) = mapped_files(keep, &body.files)?;
     let mut pages = pages_of(file, process.pid, &body)?;
     let need_kib = pages.bytes() >> 10;
     let node = match &restarts.how.on {
@@ -82,10 +83,14 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
     let shape = Shape {
         vdso,
         files: body.views(&files)?,
+        numbers: body.numbers().clone(),
+        kept_stack: body.kept_stack(&pages)?,
     };
     make_room(keep, pid, &link, shape)?;
     let tids = make_threads(keep, pid, &body, restarts.how.same_pids)?;
     close_on_exec(keep, pid, &process.close_on_exec())?;
+    let new = |old: HomeTid| tids.get(&old).map(|t| t.at_home());
+    body.attributes.set(keep, pid, new)?;
     let unknown = body.renumber(&tids, &mut pages)?;
     if !unknown.is_empty() {
         eprintln!(
@@ -113,8 +118,11 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
 }
 
 /// Opens the files that a body maps: their new keys and names. One whose content has changed would show it other bytes.
-fn mapped_files(keep: &Keep, files: &[MappedFile]) -> Result<HashMap<FileKey, (FileKey, PathBuf)>> {
-    let mut all = HashMap::new();
+fn mapped_files(
+    keep: &Keep,
+    files: &[MappedFile],
+) -> Result<(HashMap<FileKey, (FileKey, PathBuf)>, Vec<Arc<File>>)> {
+    let (mut all, mut open) = (HashMap::new(), Vec::new());
     for f in files {
         let path = f.path();
         let stays = |why: String| MigrateError::Stays(Stay::TargetFailed, why);
@@ -130,10 +138,12 @@ fn mapped_files(keep: &Keep, files: &[MappedFile]) -> Result<HashMap<FileKey, (F
                 path.display()
             ))
         })?;
-        lock(&keep.files).insert(key, Arc::new(file));
+        let file = Arc::new(file);
+        open.push(file.clone());
+        lock(&keep.files).insert(key, file);
         all.insert(f.key, (key, path.to_path_buf()));
     }
-    Ok(all)
+    Ok((all, open))
 }
 
 fn pages_of(file: &Reader, pid: Pid, body: &SavedBody) -> Result<PageStore> {

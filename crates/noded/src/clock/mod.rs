@@ -8,4 +8,4 @@ mod time;
 
 pub use offset::{Moments, Offset, measure, span};
 pub use reading::{APART_MAX_NS, Known, Seen, clock_note};
-pub use time::{realtime_ns, unix_now};
+pub use time::{realtime_ns, unix_ms, unix_now};

@@ -22,3 +22,8 @@ pub fn unix_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or(Duration::ZERO).as_secs()
 }
+
+/// Milliseconds of Unix time, as other nodes see this node's clock.
+pub fn unix_ms() -> u64 {
+    u64::try_from(realtime_ns() / 1_000_000).unwrap_or(0)
+}

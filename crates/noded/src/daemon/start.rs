@@ -255,7 +255,7 @@ async fn follow_signals(node: Arc<Node>) {
             }
         }
     }
-    stopping();
+    stopping("ends; processes and guests go on");
     tracing::info!("told to end; processes and guests go on");
     node.stop.send_replace(true);
 }

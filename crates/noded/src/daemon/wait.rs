@@ -71,7 +71,7 @@ pub fn wait_and_run(file: Option<&Path>) -> Result<(), FarmError> {
             }
         }
         if runtime.block_on(signals.end_within(LOOK_EVERY)) {
-            stopping();
+            stopping("ends; processes and guests go on");
             return Ok(());
         }
     }

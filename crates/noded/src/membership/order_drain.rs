@@ -3,6 +3,7 @@
 //! From: `noded/src/control/requests.rs`. Next: `noded/src/policy/drained.rs`.
 
 use super::remove::{farm_keys, sign};
+use crate::clock::unix_ms;
 use crate::error::{Result, refusal};
 use crate::peer::{CallError, PeerAnswer, PeerAsk};
 use crate::policy::{check_drain, drain_info, drain_this};
@@ -11,7 +12,7 @@ use crate::state::{Asker, call, may, no_such_node};
 use crate::sys;
 use armento_client::api::{Answer, DrainChange, DrainInfo, Refusal};
 use armento_model::NodeName;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Another daemon's answer.
 const ASKED: Duration = Duration::from_secs(3);
@@ -52,10 +53,9 @@ async fn order(asker: &Asker, other: &NodeName, change: DrainChange) -> Result<(
         return Err(no_such_node(node, other));
     }
     let ca = farm_keys(node)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let statement = Statement::Maintain {
         node: other.clone(),
-        at_ms: now.map_or(0, |t| t.as_millis() as u64),
+        at_ms: unix_ms(),
         change,
     };
     let signed = sign(&ca, &statement)?;

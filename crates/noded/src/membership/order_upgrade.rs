@@ -4,6 +4,7 @@
 
 use super::order_drain::no_answer;
 use super::remove::{farm_keys, sign};
+use crate::clock::unix_ms;
 use crate::error::{Result, refusal};
 use crate::peer::{PeerAnswer, PeerAsk};
 use crate::revocation::Statement;
@@ -12,7 +13,7 @@ use crate::sys;
 use crate::upgrade::{restart, versions_info};
 use armento_client::api::{Answer, PROGRAM_MAX, UpgradeStep};
 use armento_model::NodeName;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Another daemon's answer to a plain question, or to a part.
 const ASKED: Duration = Duration::from_secs(10);
@@ -84,10 +85,9 @@ pub async fn upgrade_node(asker: &Asker, name: NodeName, step: UpgradeStep) -> R
 
 fn statement(asker: &Asker, name: &NodeName, sha256: Option<String>, size: u64) -> Result<PeerAsk> {
     let ca = farm_keys(&asker.node)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let statement = Statement::Upgrade {
         node: name.clone(),
-        at_ms: now.map_or(0, |t| t.as_millis() as u64),
+        at_ms: unix_ms(),
         sha256,
         size,
     };

@@ -7,7 +7,7 @@ use crate::hex::hex;
 use crate::hosts::kill;
 use crate::peer::{self, PeerAnswer, PeerAsk};
 use crate::policy::{drain, drain_this};
-use crate::revocation::{Removed, Revocation, Signed, Statement};
+use crate::revocation::{Removed, Revocation, Signed, Stated, Statement};
 use crate::state::Node;
 use crate::upgrade::announced;
 use armento_client::api::{Body, Order, Refusal};
@@ -63,11 +63,11 @@ pub fn apply_statement(node: &Arc<Node>, signed: &Signed) -> Result<bool, Refusa
             size,
             ..
         } => {
-            announced(node, at_ms, sha256, size)?;
+            announced(node, &Stated::of(signed, at_ms), sha256, size)?;
             Ok(true)
         }
         Statement::Maintain { at_ms, change, .. } => {
-            drain_this(node, &change, Some(at_ms))?;
+            drain_this(node, &change, Some(&Stated::of(signed, at_ms)))?;
             Ok(true)
         }
         Statement::Revoke(revocation) => apply_revocation(node, signed, revocation),

@@ -4,8 +4,10 @@
 //! processes).
 
 use super::enforce::enforce_settings;
+use crate::clock::unix_ms;
 use crate::error::refusal;
 use crate::hosts::HELLO_MAX;
+use crate::revocation::Stated;
 use crate::state::{Core, Drain, Node};
 use armento_balance::{View, drain as decide_drain};
 use armento_client::api::{
@@ -16,7 +18,7 @@ use armento_model::{NodeName, Pid, Stay, clean};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// It has to go, and nothing is known that keeps it.
 const LEAVING: &str = "leaving";
@@ -38,27 +40,27 @@ pub fn check_drain(change: &DrainChange) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Carries it out, and stores it for the next start. `stated_ms`: it comes as a statement of the farm, of that time.
+/// Carries it out, and stores it for the next start. `stated`: it comes as a statement of the farm.
 pub fn drain_this(
     node: &Node,
     change: &DrainChange,
-    stated_ms: Option<u64>,
+    stated: Option<&Stated>,
 ) -> Result<(), Refusal> {
     check_drain(change)?;
     {
         // One change of switches at a time, as in `switches.rs`.
         let _turn = node.given.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fresh = node.lock().switches.clone();
-        if let Some(at) = stated_ms {
-            match fresh.compare_statement(at) {
-                Ordering::Greater => fresh.takes_statement(at),
+        if let Some(stated) = stated {
+            match fresh.compare_statement(stated) {
+                Ordering::Greater => fresh.takes_statement(stated),
                 Ordering::Equal => return Ok(()),
                 Ordering::Less => return Err(out_of_date(&node.farm.node)),
             }
         }
         let before = fresh.drain_order().map(|d| d.since_ms);
         fresh.order_drain(change.drained.then(|| Drain {
-            since_ms: before.unwrap_or_else(now_ms),
+            since_ms: before.unwrap_or_else(unix_ms),
             why: change.why.clone(),
             all_home: change.all_home,
         }));
@@ -84,11 +86,6 @@ pub fn out_of_date(me: &NodeName) -> Refusal {
     let hint =
         "say it again; if it is refused again, the clock of the node that says it was set back";
     refusal("late", what, hint)
-}
-
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |t| t.as_millis() as u64)
 }
 
 /// How far it is. `shown`: the asker may see processes.

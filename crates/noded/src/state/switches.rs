@@ -6,6 +6,7 @@
 use super::owner::Owner;
 use crate::config::Config;
 use crate::error::FarmError;
+use crate::revocation::Stated;
 use crate::state_dir::StateDir;
 use armento_client::api::{Ending, SwitchChange, SwitchInfo};
 use armento_model::{NodeName, Pid};
@@ -38,6 +39,8 @@ struct Changes {
     /// When the newest statement of the farm about this node was signed, Unix time in milliseconds: one that is sent
     /// again has no effect.
     stated_ms: u64,
+    /// Its SHA-256; empty before the first, and of a version that kept the time alone.
+    stated_sha256: String,
 }
 
 /// What `armento node drain` ordered.
@@ -166,15 +169,24 @@ impl Switches {
         self.changes.ordered = ordered;
     }
 
-    /// How a statement of the farm of that time is to the last one that was carried out: greater is to be carried out, equal
-    /// was sent twice, less is out of date.
-    pub fn compare_statement(&self, stated_ms: u64) -> Ordering {
-        stated_ms.cmp(&self.changes.stated_ms)
+    /// How a statement of the farm is to the last one that was carried out: greater is to be carried out, equal was sent twice,
+    /// less is out of date.
+    pub fn compare_statement(&self, stated: &Stated) -> Ordering {
+        let c = &self.changes;
+        match stated.at_ms.cmp(&c.stated_ms) {
+            // What the one of that time said is not known.
+            Ordering::Equal if c.stated_sha256.is_empty() => Ordering::Equal,
+            Ordering::Equal => stated.sha256.cmp(&c.stated_sha256),
+            order => order,
+        }
     }
 
-    /// A statement of the farm of that time is carried out.
-    pub fn takes_statement(&mut self, stated_ms: u64) {
-        self.changes.stated_ms = self.changes.stated_ms.max(stated_ms);
+    /// A statement of the farm is carried out.
+    pub fn takes_statement(&mut self, stated: &Stated) {
+        if self.compare_statement(stated) == Ordering::Greater {
+            self.changes.stated_ms = stated.at_ms;
+            self.changes.stated_sha256.clone_from(&stated.sha256);
+        }
     }
 
     /// For people: why no guest is taken, where `what` keeps them out.
@@ -379,11 +391,32 @@ mod tests {
 
     #[test]
     fn statements_are_carried_out_once_and_in_their_order() {
+        let stated = |at_ms: u64, sha256: &str| Stated {
+            at_ms,
+            sha256: sha256.into(),
+        };
         let mut s = Switches::default();
-        assert_eq!(s.compare_statement(5), Ordering::Greater);
-        s.takes_statement(5);
-        let now = [4, 5, 6].map(|at| s.compare_statement(at));
+        assert_eq!(s.compare_statement(&stated(5, "bb")), Ordering::Greater);
+        s.takes_statement(&stated(5, "bb"));
+        let now = [4, 5, 6].map(|at| s.compare_statement(&stated(at, "bb")));
         assert_eq!(now, [Ordering::Less, Ordering::Equal, Ordering::Greater]);
+        // Of two with one time the same one holds, in whichever order they come.
+        let other = ["aa", "cc"].map(|sha256| s.compare_statement(&stated(5, sha256)));
+        assert_eq!(other, [Ordering::Less, Ordering::Greater]);
+        for order in [["aa", "cc"], ["cc", "aa"]] {
+            let mut s = Switches::default();
+            for sha256 in order {
+                s.takes_statement(&stated(7, sha256));
+            }
+            assert_eq!(s.compare_statement(&stated(7, "cc")), Ordering::Equal);
+        }
+        // What a version before has stored.
+        let before: Changes = serde_json::from_str(r#"{"stated_ms": 5}"#).expect("changes");
+        let s = Switches {
+            changes: before,
+            ..Switches::default()
+        };
+        assert_eq!(s.compare_statement(&stated(5, "aa")), Ordering::Equal);
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub const SOCKET: &str = "NOTIFY_SOCKET";
 /// How long a send may take when the service manager does not read.
 const SEND_MAX: Duration = Duration::from_secs(1);
 
-/// The daemon does what it was started for; `status` is shown by `systemctl status`.
+/// This program does what it was started for; `status` is shown by `systemctl status`.
 pub fn ready(status: &str) {
     notify(&format!("READY=1\nSTATUS={status}"));
 }
@@ -26,8 +26,9 @@ pub fn reloading() {
     notify(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
 }
 
-pub fn stopping() {
-    notify("STOPPING=1\nSTATUS=ends; processes and guests go on");
+/// This program ends.
+pub fn stopping(status: &str) {
+    notify(&format!("STOPPING=1\nSTATUS={status}"));
 }
 
 fn notify(message: &str) {

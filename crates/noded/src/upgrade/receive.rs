@@ -6,9 +6,11 @@
 
 use super::program::{own_program, previous};
 use super::reexec::restart;
+use crate::clock::unix_ms;
 use crate::error::{Result, refusal};
 use crate::hex::unhex;
 use crate::policy::out_of_date;
+use crate::revocation::Stated;
 use crate::state::{Node, Upload};
 use crate::sys;
 use armento_client::api::{PART_MAX, PROGRAM_MAX, Refusal};
@@ -27,9 +29,12 @@ const VERB: &str = "upgrade-install";
 const FILE: &str = "program.part";
 /// A program that has not arrived by then is forgotten.
 const ARRIVES: Duration = Duration::from_secs(600);
+/// An order is carried out within this time of its signature. It is sent at once; a day is for clocks that are wrong by their
+/// time zone (12 h) and no more.
+const FRESH: Duration = Duration::from_secs(24 * 3600);
 
 /// The farm says that this node's program is to be replaced. `sha256`: of the new one; `None`: by the one of before.
-pub fn announced(node: &Node, at_ms: u64, sha256: Option<String>, size: u64) -> Result<()> {
+pub fn announced(node: &Node, stated: &Stated, sha256: Option<String>, size: u64) -> Result<()> {
     let me = &node.farm.node;
     if !node.settings().allow_upgrade {
         let what = format!("{me} lets no other node replace its program; nothing was changed");
@@ -40,16 +45,23 @@ pub fn announced(node: &Node, at_ms: u64, sha256: Option<String>, size: u64) -> 
         let what = format!("a program of {size} bytes is too large; nothing was changed");
         return Err(refusal("too-large", what, "is it the right file?"));
     }
+    if !stated.is_fresh(unix_ms(), FRESH) {
+        let what = format!(
+            "{me} was told this at a time that is a day or more from now; nothing was changed"
+        );
+        let hint = "start again: `armento farm upgrade`; if it is refused again, compare the clocks of both nodes";
+        return Err(refusal("late", what, hint));
+    }
     {
         // One change of switches at a time, as in `policy/switches.rs`.
         let _turn = node.given.lock().unwrap_or_else(PoisonError::into_inner);
         let mut switches = node.lock().switches.clone();
-        match switches.compare_statement(at_ms) {
+        match switches.compare_statement(stated) {
             Ordering::Greater => {}
             Ordering::Equal => return Ok(()),
             Ordering::Less => return Err(out_of_date(me)),
         }
-        switches.takes_statement(at_ms);
+        switches.takes_statement(stated);
         let written = switches.write(&node.state);
         written.map_err(|e| refusal("failed", format!("{e}; nothing was changed"), e.hint()))?;
         node.lock().switches = switches;

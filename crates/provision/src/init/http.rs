@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Seconds for a short answer.
 const SHORT_S: u64 = 10;
 /// Seconds for an image: 1 GiB at 100 Mbit/s takes 90.
-const LONG_S: u64 = 1800;
+pub const LONG_S: u64 = 1800;
 
 /// What a machine tells its boot server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

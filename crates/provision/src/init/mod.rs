@@ -5,6 +5,7 @@
 //! It touches no card but the one that the machine booted from, and keeps nothing of the farm but a token for one use. Start
 //! at [`main`]; `run.rs` has the steps in their order, and each of them is one file.
 
+mod calls;
 mod card;
 mod drivers;
 mod files;
@@ -17,7 +18,7 @@ mod switch;
 mod sys;
 
 pub use files::{NODE_FILE, NodeFile};
-pub use http::{Asked, Joining, Servers, Told, status};
+pub use http::{Asked, Joining, LONG_S, Servers, Told, status};
 pub use order::{Order, RootKind, ServerAddress, command_line, read_order};
 pub use relay::{RELAY, relay_main};
 pub use run::main;

@@ -5,21 +5,22 @@
 //! The process outlives the change to the real root: its program, its memory and its open files are of the initramfs, and
 //! its name begins with `@`, by which systemd knows not to end it at shutdown (systemd.io, "Storage Daemons").
 
+use super::calls::Waiting;
 use super::sys;
 use rustix::io::Errno;
 use rustix::net::{self, sockopt};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The verb by which process 1 starts it.
 pub const RELAY: &str = "boot-relay";
 /// How long a server may take to accept: a round trip, and one lost packet.
 const CONNECT: Duration = Duration::from_secs(3);
-/// How long a server may leave an answer open while requests wait for it.
+/// How long a server may be silent while calls wait for it, counted from the first of them or the last sign of it.
 const SILENT: Duration = Duration::from_secs(7);
 /// Connections at once: the kernel makes one for each mount and server.
 const CONNECTIONS_MAX: usize = 64;
@@ -45,10 +46,15 @@ pub fn relay_main(words: &[String]) -> i32 {
         }
     };
     sys::lock_memory();
-    relay(&listener, servers, |port| port < ROOTS.end)
+    relay(&listener, servers, |port| port < ROOTS.end, SILENT)
 }
 
-fn relay(listener: &TcpListener, servers: Vec<SocketAddrV4>, may: fn(u16) -> bool) -> ! {
+fn relay(
+    listener: &TcpListener,
+    servers: Vec<SocketAddrV4>,
+    may: fn(u16) -> bool,
+    silent: Duration,
+) -> ! {
     let servers = Arc::new(servers);
     // The server that answered last is asked first.
     let first = Arc::new(AtomicUsize::new(0));
@@ -70,7 +76,7 @@ fn relay(listener: &TcpListener, servers: Vec<SocketAddrV4>, may: fn(u16) -> boo
             let open = open.clone();
             move || {
                 // The kernel sees the end of its connection and tries again.
-                let _ = carry(near, &servers, &first);
+                let _ = carry(near, &servers, &first, silent);
                 open.fetch_sub(1, Ordering::SeqCst);
             }
         });
@@ -80,7 +86,12 @@ fn relay(listener: &TcpListener, servers: Vec<SocketAddrV4>, may: fn(u16) -> boo
     }
 }
 
-fn carry(near: TcpStream, servers: &[SocketAddrV4], first: &AtomicUsize) -> io::Result<()> {
+fn carry(
+    near: TcpStream,
+    servers: &[SocketAddrV4],
+    first: &AtomicUsize,
+    silent: Duration,
+) -> io::Result<()> {
     let (far, at) = connect(servers, first)?;
     // Once for this connection, and before the client can see its end: its next connection goes to the next server. One that
     // another connection has chosen meanwhile stays chosen.
@@ -90,81 +101,92 @@ fn carry(near: TcpStream, servers: &[SocketAddrV4], first: &AtomicUsize) -> io::
     };
     near.set_nodelay(true)?;
     far.set_nodelay(true)?;
-    let waiting = Arc::new(Waiting::default());
+    // KERNEL: socket(7), SO_SNDTIMEO: a server that reads nothing fills the socket, and a write then waits for ever.
+    far.set_write_timeout(Some(silent))?;
+    let waiting = Arc::new(Mutex::new(Waiting::default()));
     // The kernel ends a connection that it does not need for five minutes: that is no fault of the server.
     let idle = Arc::new(AtomicBool::new(false));
     let (mut from, mut to) = (near.try_clone()?, far.try_clone()?);
     let asks = thread::Builder::new().stack_size(STACK).spawn({
         let (waiting, idle) = (waiting.clone(), idle.clone());
         move || {
-            if pass(&mut from, &mut to, &|| waiting.asked()).is_ok() {
+            if calls(&mut from, &mut to, &waiting).is_ok() {
                 idle.store(true, Ordering::SeqCst);
             }
             // The other thread ends the connection to the client when it has seen the end of this one.
             let _ = to.shutdown(Shutdown::Both);
         }
     })?;
-    far.set_read_timeout(Some(SILENT))?;
     let (mut from, mut to) = (far, near);
     // A server that lost its power says nothing: what was asked and not answered for so long ends the connection.
-    let ended = answers(&mut from, &mut to, &waiting);
+    let ended = replies(&mut from, &mut to, &waiting, silent);
     if ended.is_err() && !idle.load(Ordering::SeqCst) {
         next_server();
     }
     let _ = to.shutdown(Shutdown::Both);
+    // KERNEL: this also ends the other thread's write, which may wait for room.
     let _ = from.shutdown(Shutdown::Both);
     let _ = asks.join();
     ended
 }
 
-/// Whether anything was asked since the last answer.
-#[derive(Default)]
-struct Waiting(std::sync::atomic::AtomicBool);
-
-impl Waiting {
-    fn asked(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    fn answered(&self) {
-        self.0.store(false, Ordering::SeqCst);
-    }
+fn locked(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn answers(from: &mut TcpStream, to: &mut TcpStream, waiting: &Waiting) -> io::Result<()> {
+/// From the server to the client, until the server ends the connection or is silent for too long.
+fn replies(
+    from: &mut TcpStream,
+    to: &mut TcpStream,
+    waiting: &Mutex<Waiting>,
+    silent: Duration,
+) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
+    let mut limit = silent;
+    from.set_read_timeout(Some(limit))?;
     loop {
-        match from.read(&mut buffer) {
+        let next = match from.read(&mut buffer) {
             // A server that stops ends its connections in order; the next one is asked all the same.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => {
-                waiting.answered();
+                locked(waiting).answered(&buffer[..n], Instant::now());
                 to.write_all(&buffer[..n])?;
+                silent
             }
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-                ) =>
-            {
-                if waiting.0.load(Ordering::SeqCst) {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => limit,
+            // What was asked during this read has some of its time left.
+            Err(e) if is_timeout(&e) => match locked(waiting).left(silent, Instant::now()) {
+                Some(Duration::ZERO) => return Err(io::ErrorKind::TimedOut.into()),
+                Some(left) => left,
+                None => silent,
+            },
             Err(e) => return Err(e),
+        };
+        if next != limit {
+            limit = next;
+            from.set_read_timeout(Some(limit))?;
         }
     }
 }
 
-fn pass(from: &mut TcpStream, to: &mut TcpStream, passed: &dyn Fn()) -> io::Result<()> {
+/// KERNEL: socket(7), SO_RCVTIMEO: EAGAIN.
+fn is_timeout(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}
+
+/// From the client to the server, until the client ends the connection.
+fn calls(from: &mut TcpStream, to: &mut TcpStream, waiting: &Mutex<Waiting>) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
         match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(n) => {
+                // Before the write, which may wait for a server that reads nothing.
+                locked(waiting).asked(&buffer[..n], Instant::now());
                 to.write_all(&buffer[..n])?;
-                passed();
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
@@ -216,41 +238,98 @@ mod tests {
     use super::*;
     use std::net::SocketAddr;
 
-    /// A server that answers each byte with its letter, and the address of it.
-    fn server(letter: u8) -> (SocketAddrV4, TcpListener) {
+    /// How long servers of these tests may be silent.
+    const SHORT: Duration = Duration::from_millis(300);
+
+    fn listener() -> (SocketAddrV4, TcpListener) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("listener");
         let Ok(SocketAddr::V4(address)) = listener.local_addr() else {
             panic!("address")
         };
+        (address, listener)
+    }
+
+    /// RFC 5531, section 11: a record of one fragment.
+    fn record(bytes: &[u8]) -> Vec<u8> {
+        let len = u32::try_from(bytes.len()).expect("length") | 1 << 31;
+        [&len.to_be_bytes(), bytes].concat()
+    }
+
+    /// A server that answers each call with its letter, and ends the connection after `!`.
+    fn server(letter: u8) -> (SocketAddrV4, TcpListener) {
+        let (address, listener) = listener();
         let accepts = listener.try_clone().expect("listener");
         thread::spawn(move || {
             while let Ok((mut stream, _)) = accepts.accept() {
-                let mut byte = [0];
-                while stream.read_exact(&mut byte).is_ok() && byte[0] != b'!' {
-                    let _ = stream.write_all(&[letter]);
+                let mut call = [0; 5];
+                while stream.read_exact(&mut call).is_ok() && call[4] != b'!' {
+                    let _ = stream.write_all(&record(&[letter]));
                 }
             }
         });
         (address, listener)
     }
 
+    fn relay_to(servers: Vec<SocketAddrV4>) -> SocketAddrV4 {
+        let (near, listener) = listener();
+        thread::spawn(move || -> () { relay(&listener, servers, |_| true, SHORT) });
+        near
+    }
+
+    fn ask(stream: &mut TcpStream, byte: u8) -> io::Result<u8> {
+        stream.write_all(&record(&[byte]))?;
+        let mut reply = [0; 5];
+        stream.read_exact(&mut reply).map(|()| reply[4])
+    }
+
     #[test]
     fn the_next_server_is_asked_when_one_ends() {
-        let (a, _a) = server(b'a');
-        let (b, _b) = server(b'b');
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("listener");
-        let near = listener.local_addr().expect("address");
-        thread::spawn(move || -> () { relay(&listener, vec![a, b], |_| true) });
-        let ask = |stream: &mut TcpStream, byte: u8| {
-            stream.write_all(&[byte]).expect("asked");
-            let mut answer = [0];
-            stream.read_exact(&mut answer).map(|()| answer[0])
-        };
+        let ((a, _a), (b, _b)) = (server(b'a'), server(b'b'));
+        let near = relay_to(vec![a, b]);
         let mut stream = TcpStream::connect(near).expect("relay");
         assert_eq!(ask(&mut stream, b'?').expect("answer"), b'a');
         // The server ends this connection; the next goes to the other one.
         assert!(ask(&mut stream, b'!').is_err());
         let mut stream = TcpStream::connect(near).expect("relay");
         assert_eq!(ask(&mut stream, b'?').expect("answer"), b'b');
+    }
+
+    #[test]
+    fn a_server_that_reads_nothing_is_given_up() {
+        // The kernel accepts for it, and takes what fits its buffers.
+        let ((silent, _silent), (b, _b)) = (listener(), server(b'b'));
+        let near = relay_to(vec![silent, b]);
+        let mut stream = TcpStream::connect(near).expect("relay");
+        let call = record(&vec![0; 1 << 16]);
+        // More than all buffers between hold: this write waits until the relay ends the connection.
+        while stream.write_all(&call).is_ok() {}
+        let mut stream = TcpStream::connect(near).expect("relay");
+        assert_eq!(ask(&mut stream, b'?').expect("answer"), b'b');
+    }
+
+    #[test]
+    fn a_server_that_never_answers_is_given_up_while_calls_go_on() {
+        let ((silent, reads), (b, _b)) = (listener(), server(b'b'));
+        thread::spawn(move || {
+            let (mut stream, _) = reads.accept().expect("the relay");
+            let _ = io::copy(&mut stream, &mut io::sink());
+        });
+        let near = relay_to(vec![silent, b]);
+        let mut stream = TcpStream::connect(near).expect("relay");
+        while stream.write_all(&record(b"?")).is_ok() {
+            thread::sleep(SHORT / 10);
+        }
+        let mut stream = TcpStream::connect(near).expect("relay");
+        assert_eq!(ask(&mut stream, b'?').expect("answer"), b'b');
+    }
+
+    #[test]
+    fn a_server_that_is_asked_nothing_is_kept() {
+        let ((a, _a), (b, _b)) = (server(b'a'), server(b'b'));
+        let near = relay_to(vec![a, b]);
+        let mut stream = TcpStream::connect(near).expect("relay");
+        assert_eq!(ask(&mut stream, b'?').expect("answer"), b'a');
+        thread::sleep(SHORT * 3);
+        assert_eq!(ask(&mut stream, b'?').expect("answer"), b'a');
     }
 }

@@ -4,7 +4,6 @@
 use crate::problem::{At, BootError};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Where the boot directory is unless a command names another.
@@ -124,16 +123,12 @@ impl BootDir {
     }
 }
 
-/// Replaces a file at once: a reader, and a machine that loses power, has the old or the new one.
+/// Replaces a file at once, as [`armento_fabric::file::replace`].
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), BootError> {
-    let new = path.with_added_extension(format!("new-{}", std::process::id()));
-    let written = fs::File::create(&new).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let done = written.and_then(|()| fs::rename(&new, path));
-    if done.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    done.at(path)
+    armento_fabric::file::replace(path, bytes).at(path)
+}
+
+/// Replaces a file by one that has this mode.
+pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), BootError> {
+    armento_fabric::file::replace_with_mode(path, bytes, mode).at(path)
 }

@@ -1,7 +1,7 @@
 //! Keeps dnsmasq running, reads what it logs, and starts it anew when the inventory changes.
 
 use super::state::State;
-use crate::layout::{Settings, replace};
+use crate::layout::{Settings, replace_with_mode};
 use crate::problem::{At, BootError};
 use crate::stage::read_line;
 use armento_fabric::inventory::{Farm, Node};
@@ -53,8 +53,7 @@ pub fn lay_out_loaders(state: &State) -> Result<(), BootError> {
     for entry in fs::read_dir(&from).at(&from)? {
         let entry = entry.at(&from)?;
         let file = to.join(entry.file_name());
-        replace(&file, &fs::read(entry.path()).at(&entry.path())?)?;
-        fs::set_permissions(&file, Permissions::from_mode(0o644)).at(&file)?;
+        replace_with_mode(&file, &fs::read(entry.path()).at(&entry.path())?, 0o644)?;
     }
     Ok(())
 }

@@ -10,7 +10,8 @@ use armento_fabric::inventory::Root;
 use armento_fabric::render::ipxe;
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Path as UrlPath, Query, State as Given};
+use axum::extract::connect_info::ConnectInfo;
+use axum::extract::{Path as UrlPath, Query, State as Given};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -18,7 +19,7 @@ use futures_util::stream;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -29,6 +30,8 @@ const SENDS_MAX: usize = 256;
 const PIECE: usize = 1 << 16;
 /// Bytes of what a machine tells.
 const TOLD_MAX: usize = 16 << 10;
+/// … and how long it may take: it is one packet, which may be lost some times.
+const TOLD: Duration = Duration::from_secs(10);
 
 struct Shared {
     state: Arc<State>,
@@ -55,7 +58,6 @@ pub fn routes(state: Arc<State>, base: String) -> Router {
         .route("/progress", post(told))
         .route("/time", get(time))
         .route("/status", get(status))
-        .layer(DefaultBodyLimit::max(TOLD_MAX))
         .with_state(Arc::new(shared))
 }
 
@@ -182,7 +184,23 @@ async fn join(Given(at): Site, ConnectInfo(peer): Peer, Query(asked): Query<Aske
     }
 }
 
-async fn told(Given(at): Site, ConnectInfo(peer): Peer, body: Bytes) -> Response {
+/// A body of at most [`TOLD_MAX`] bytes; else what is answered.
+pub(super) async fn body_of(body: Body, limit: Duration) -> Result<Bytes, Response> {
+    match tokio::time::timeout(limit, axum::body::to_bytes(body, TOLD_MAX)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(e)) => Err(refused(StatusCode::BAD_REQUEST, &e.to_string())),
+        Err(_) => Err(refused(
+            StatusCode::REQUEST_TIMEOUT,
+            "the rest did not come",
+        )),
+    }
+}
+
+async fn told(Given(at): Site, ConnectInfo(peer): Peer, body: Body) -> Response {
+    let body = match body_of(body, TOLD).await {
+        Ok(body) => body,
+        Err(refused) => return refused,
+    };
     let Ok(told) = serde_json::from_slice::<Told>(&body) else {
         return refused(StatusCode::BAD_REQUEST, "this is no progress of a boot");
     };

@@ -5,6 +5,7 @@
 
 mod dnsmasq;
 mod http;
+mod listen;
 mod node_files;
 mod orders;
 mod serve;

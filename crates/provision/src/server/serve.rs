@@ -1,5 +1,6 @@
 //! Starts everything, and follows the inventory and the images while it runs.
 
+use super::listen::{self, Limits};
 use super::state::{MakeToken, State};
 use super::{dnsmasq, http};
 use crate::image::Listed;
@@ -87,8 +88,12 @@ impl Server {
         self.state.board()
     }
 
-    /// Runs until `stop` is ready.
-    pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<(), BootError> {
+    /// Runs until `stop` is ready. `listens` is called when machines are answered.
+    pub async fn run(
+        &self,
+        listens: impl FnOnce(),
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), BootError> {
         let port = self.state.settings.http;
         // In the boot net alone: a machine that is in other nets serves nothing there.
         let own = SocketAddr::new(self.address, port);
@@ -98,12 +103,12 @@ impl Server {
                 "does another `armento boot serve` run here?",
             )
         })?;
+        listens();
         let base = format!("http://{}:{port}", self.address);
         let routes = http::routes(self.state.clone(), base);
-        let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
         let changed = Arc::new(Notify::new());
         tokio::select! {
-            served = async { axum::serve(listener, routes).await } => served.at(Path::new("HTTP")),
+            served = listen::serve(listener, routes, Limits::SERVER) => served.at(Path::new("HTTP")),
             () = dnsmasq::supervise(self.state.clone(), changed.clone()) => Ok(()),
             () = self.follow(&changed) => Ok(()),
             () = stop => Ok(()),

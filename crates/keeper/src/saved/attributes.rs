@@ -1,0 +1,228 @@
+//! What the kernel keeps of processes and threads that only they themselves can ask for, or set: prctl(2), and beside that
+//! scheduling.
+//!
+//! From: `copies.rs` reads it, `restart.rs` sets it. Next: nothing.
+
+use crate::deputy::Deputy;
+use crate::state::{Keep, Process, Tree};
+use armento_migrate::{MigrateError, Result};
+use armento_model::{HomeTid, Pid, Stay, Tid};
+use armento_tracee::inject::{Hold, Unfiltered};
+use armento_tracee::region::Code;
+use armento_tracee::{status, sys};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// An attribute of prctl(2): the operations that get and set it.
+struct Attribute {
+    get: i32,
+    set: i32,
+    /// The value is written to memory; otherwise it is the result.
+    by_address: bool,
+}
+
+const fn by_result(get: i32, set: i32) -> Attribute {
+    let by_address = false;
+    Attribute {
+        get,
+        set,
+        by_address,
+    }
+}
+
+const fn by_address(get: i32, set: i32) -> Attribute {
+    let by_address = true;
+    Attribute {
+        get,
+        set,
+        by_address,
+    }
+}
+
+/// Of a process, as its first thread has them. Those of prctl(2) that a thread can give itself and that are kept where the process has its home.
+const OF_PROCESS: &[Attribute] = &[
+    by_result(libc::PR_GET_SECUREBITS, libc::PR_SET_SECUREBITS),
+    by_result(libc::PR_GET_KEEPCAPS, libc::PR_SET_KEEPCAPS),
+    by_result(libc::PR_GET_THP_DISABLE, libc::PR_SET_THP_DISABLE),
+    by_address(libc::PR_GET_CHILD_SUBREAPER, libc::PR_SET_CHILD_SUBREAPER),
+    by_address(libc::PR_GET_PDEATHSIG, libc::PR_SET_PDEATHSIG),
+    by_result(libc::PR_GET_DUMPABLE, libc::PR_SET_DUMPABLE),
+];
+
+/// Keyrings that end with the process or thread. KERNEL: keyctl(2), keyrings(7).
+const KEYRINGS: [i32; 2] = [
+    libc::KEY_SPEC_THREAD_KEYRING,
+    libc::KEY_SPEC_PROCESS_KEYRING,
+];
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Attributes {
+    /// In the order of [`OF_PROCESS`].
+    process: Vec<i32>,
+    threads: Vec<OfThread>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct OfThread {
+    tid: HomeTid,
+    /// Nanoseconds; prctl(2), PR_SET_TIMERSLACK.
+    slack: i64,
+    /// `struct sched_attr` (sched_setattr(2)) without the slice, which is ours while it is away.
+    scheduling: Vec<u8>,
+    /// sched_setaffinity(2).
+    processors: Vec<u8>,
+    /// ioprio_set(2).
+    io: i32,
+    name: String,
+}
+
+/// How calls are made in a thread of the process.
+trait Calls {
+    fn call(&mut self, tid: Tid, nr: i64, args: [u64; 6]) -> Result<i64>;
+    /// Memory for a result, and what was written there last.
+    fn memory(&self) -> u64;
+    fn read(&self) -> i32;
+}
+
+/// Of a process at home that stands still. In the tracer thread.
+pub fn at_home(t: &Tree, pid: Pid) -> Result<Attributes> {
+    let leaving = t.leaving.get(&pid).ok_or(MigrateError::Ended)?;
+    let code = leaving.region.code();
+    let tids = leaving.states.iter().map(|s| s.tid.at_home()).collect();
+    read(&mut AtHome { code }, pid, tids)
+}
+
+/// Of a process that is away and stands still. Not in the tracer thread.
+pub fn away(keep: &Arc<Keep>, pid: Pid) -> Result<Attributes> {
+    let tids = move |t: &mut Tree| t.procs.get(&pid).map(Process::deputy_tids);
+    let tids = keep.tracer.run(tids).flatten().ok_or(MigrateError::Ended)?;
+    read(&mut Deputies::of(keep, pid)?, pid, tids)
+}
+
+struct AtHome {
+    code: Code,
+}
+
+impl Calls for AtHome {
+    fn call(&mut self, tid: Tid, nr: i64, args: [u64; 6]) -> Result<i64> {
+        let mut hold = Hold::take(tid, Arc::new(Unfiltered))?;
+        Ok(hold.call(&self.code, nr, args)?.0)
+    }
+
+    fn memory(&self) -> u64 {
+        self.code.scratch_at(0)
+    }
+
+    fn read(&self) -> i32 {
+        let mut word = [0; 4];
+        self.code.read_scratch(0, &mut word);
+        i32::from_le_bytes(word)
+    }
+}
+
+struct Deputies<'a> {
+    keep: &'a Arc<Keep>,
+    leader: Arc<Deputy>,
+}
+
+impl<'a> Deputies<'a> {
+    fn of(keep: &'a Arc<Keep>, pid: Pid) -> Result<Deputies<'a>> {
+        let leader = keep.deputy(pid).ok_or(MigrateError::Ended)?;
+        Ok(Deputies { keep, leader })
+    }
+}
+
+impl Calls for Deputies<'_> {
+    fn call(&mut self, tid: Tid, nr: i64, args: [u64; 6]) -> Result<i64> {
+        let deputy = self.keep.deputy(tid).ok_or(MigrateError::Ended)?;
+        deputy.own(nr, args).ok_or(MigrateError::Ended)
+    }
+
+    fn memory(&self) -> u64 {
+        self.leader.slot.data_addr()
+    }
+
+    fn read(&self) -> i32 {
+        let mut word = [0; 4];
+        self.leader.slot.read_data(0, &mut word);
+        i32::from_le_bytes(word)
+    }
+}
+
+fn prctl(operation: i32, value: u64) -> (i64, [u64; 6]) {
+    (libc::SYS_prctl, [operation as u64, value, 0, 0, 0, 0])
+}
+
+fn read(calls: &mut dyn Calls, pid: Pid, tids: Vec<Tid>) -> Result<Attributes> {
+    let mut all = Attributes::default();
+    for a in OF_PROCESS {
+        let value = if a.by_address { calls.memory() } else { 0 };
+        let (nr, args) = prctl(a.get, value);
+        let got = calls.call(pid, nr, args)?;
+        all.process.push(match a.by_address {
+            true => calls.read(),
+            false => got as i32,
+        });
+    }
+    for ring in KEYRINGS {
+        let args = [libc::KEYCTL_GET_KEYRING_ID as u64, ring as u64, 0, 0, 0, 0];
+        if calls.call(pid, libc::SYS_keyctl, args)? > 0 {
+            let why = "it has a keyring of its own (keyctl), which ends with it".into();
+            return Err(MigrateError::Stays(Stay::KernelState, why));
+        }
+    }
+    for tid in tids {
+        let (nr, args) = prctl(libc::PR_GET_TIMERSLACK, 0);
+        let mut scheduling = sys::sched_attr(tid).map_or_else(|_| Vec::new(), |a| a.to_vec());
+        if let Some(slice) = scheduling.get_mut(SLICE) {
+            slice.fill(0);
+        }
+        all.threads.push(OfThread {
+            tid: HomeTid::of_home(tid),
+            slack: calls.call(tid, nr, args)?,
+            scheduling,
+            processors: crate::sys::processors(tid),
+            io: crate::sys::io_priority(tid),
+            name: status::comm(pid, tid),
+        });
+    }
+    Ok(all)
+}
+
+/// `sched_runtime` in `struct sched_attr`.
+const SLICE: std::ops::Range<usize> = 24..32;
+
+impl Attributes {
+    /// Gives them to the deputies of a process that begins. `tid`: the new number of a thread. What this user may not set, or
+    /// this machine does not have, stays as it is.
+    pub fn set(
+        &self,
+        keep: &Arc<Keep>,
+        pid: Pid,
+        tid: impl Fn(HomeTid) -> Option<Tid>,
+    ) -> Result<()> {
+        let mut calls = Deputies::of(keep, pid)?;
+        for t in &self.threads {
+            let Some(new) = tid(t.tid) else { continue };
+            let (nr, args) = prctl(libc::PR_SET_TIMERSLACK, t.slack as u64);
+            calls.call(new, nr, args)?;
+            if let Ok(attr) = t.scheduling.as_slice().try_into() {
+                let _ = sys::set_sched_attr(new, attr);
+            }
+            crate::sys::set_processors(new, &t.processors);
+            crate::sys::set_io_priority(new, t.io);
+            let deputy = keep.deputy(new).ok_or(MigrateError::Ended)?;
+            let mut name = t.name.as_bytes().to_vec();
+            name.truncate(15);
+            name.push(0);
+            deputy.slot.write_data(0, &name);
+            let (nr, args) = prctl(libc::PR_SET_NAME, deputy.slot.data_addr());
+            calls.call(new, nr, args)?;
+        }
+        for (a, value) in OF_PROCESS.iter().zip(&self.process) {
+            let (nr, args) = prctl(a.set, *value as u64);
+            calls.call(pid, nr, args)?;
+        }
+        Ok(())
+    }
+}
