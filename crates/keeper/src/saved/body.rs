@@ -42,6 +42,12 @@ impl MappedFile {
     }
 }
 
+/// Signals that wait: for a thread, or for the process.
+pub type Waiting = Vec<(Option<HomeTid>, Signal)>;
+
+/// Files that a body maps: their keys and names now, by their keys then.
+pub type Files = HashMap<FileKey, (FileKey, PathBuf)>;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SavedBody {
     head: Head,
@@ -50,7 +56,7 @@ pub struct SavedBody {
     /// Threads that were in the midst of a call with a restart block of the kernel: the number of the call.
     blocks: Vec<(HomeTid, i64)>,
     /// Signals that waited at home: for a thread, or for the process.
-    pub waiting: Vec<(Option<HomeTid>, Signal)>,
+    pub waiting: Waiting,
     /// CLOCK_MONOTONIC at the checkpoint, nanoseconds.
     clock_ns: u64,
     pub attributes: Attributes,
@@ -60,13 +66,13 @@ pub struct SavedBody {
 /// A body that is to be built, and the signals that wait for it.
 pub struct Begins {
     pub image: Image,
-    pub waiting: Vec<(Option<HomeTid>, Signal)>,
+    pub waiting: Waiting,
 }
 
 impl SavedBody {
     pub fn new(
         image: Image,
-        (blocks, waiting): (Vec<(HomeTid, i64)>, Vec<(Option<HomeTid>, Signal)>),
+        (blocks, waiting): (Vec<(HomeTid, i64)>, Waiting),
         clock_ns: u64,
         attributes: Attributes,
     ) -> SavedBody {
@@ -119,7 +125,7 @@ impl SavedBody {
         mut self,
         pid: HomePid,
         tids: &HashMap<HomeTid, HomeTid>,
-        files: &HashMap<FileKey, (FileKey, PathBuf)>,
+        files: &Files,
         now_ns: u64,
     ) -> Result<Begins> {
         let unknown = || lost("it names a thread that is not in it");
@@ -163,7 +169,7 @@ impl SavedBody {
     }
 
     /// Its mappings of files.
-    pub fn views(&self, files: &HashMap<FileKey, (FileKey, PathBuf)>) -> Result<Vec<FileView>> {
+    pub fn views(&self, files: &Files) -> Result<Vec<FileView>> {
         let view = |a: &Area| match &a.kind {
             Kind::File { key, off, shared } => {
                 Some(known(files, key).map(|(now, path)| FileView {
@@ -250,10 +256,7 @@ const FS_BASE: usize = 21;
 /// (`struct pthread`, src/internal/pthread_impl.h).
 const TID_PLACES: [u64; 2] = [0x2d0, 0x30];
 
-fn known<'a>(
-    files: &'a HashMap<FileKey, (FileKey, PathBuf)>,
-    key: &FileKey,
-) -> Result<&'a (FileKey, PathBuf)> {
+fn known<'a>(files: &'a Files, key: &FileKey) -> Result<&'a (FileKey, PathBuf)> {
     let missing = || lost("it maps a file that is not in it");
     files.get(key).ok_or_else(missing)
 }

@@ -7,7 +7,7 @@
 //!
 //! From: `keeper/src/events/exec.rs`. Next: `keeper/src/moves/vacate.rs`, `keeper/src/safe/recover.rs`.
 
-use super::body::{MappedFile, SavedBody};
+use super::body::{Files, MappedFile, SavedBody};
 use crate::calls::{make_thread, serve_host};
 use crate::hosts::connect_host;
 use crate::moves::{Shape, make_room};
@@ -22,10 +22,8 @@ use armento_migrate::pages::PageStore;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{HomePid, HomeTid, Pid, Stay};
 use armento_tracee::sys;
-use armento_wire::talk::FileKey;
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// Builds one body after the other, for ever.
@@ -119,10 +117,7 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
 }
 
 /// Opens the files that a body maps: their new keys and names. One whose content has changed would show it other bytes.
-fn mapped_files(
-    keep: &Keep,
-    files: &[MappedFile],
-) -> Result<(HashMap<FileKey, (FileKey, PathBuf)>, Vec<Arc<File>>)> {
+fn mapped_files(keep: &Keep, files: &[MappedFile]) -> Result<(Files, Vec<Arc<File>>)> {
     let (mut all, mut open) = (HashMap::new(), Vec::new());
     for f in files {
         let path = f.path();
