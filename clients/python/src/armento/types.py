@@ -152,6 +152,18 @@ class AskMigrate:
 
 
 @dataclass
+class AskCheckpoint:
+    """Write a process, and all that it has started, into a checkpoint file, by its keeper and as its user. Answered when it is
+    written (`Answer::Checkpointed`)."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "checkpoint"}
+    file: str
+    pids: List[int]
+    overwrite: bool = False
+    with_files: bool = False
+
+
+@dataclass
 class AskLeave:
     """`type`: `leave`."""
 
@@ -261,6 +273,29 @@ class Build:
 
     engine: int = 0
     version: str = ""
+
+
+@dataclass
+class CheckpointOrder:
+    """A checkpoint file that is to be written."""
+
+    file: str
+    pids: List[int]
+    overwrite: bool = False
+    with_files: bool = False
+
+
+@dataclass
+class Checkpointed:
+    """A checkpoint file that was written."""
+
+    distinct_bytes: int
+    file: str
+    file_bytes: int
+    memory_bytes: int
+    pause_us: int
+    pids: List[int]
+    total_us: int
 
 
 @dataclass
@@ -711,8 +746,8 @@ class VersionsInfo:
     sha256: str
 
 
-Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, AnswerStatus, TrustInfo, SwitchInfo, DrainInfo, VersionsInfo, AnswerLog, HistoryInfo, AnswerRemoved, AnswerRotated, MfsInfo, DfsaInfo]
-Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskLeave, AskStatus, AskTrust, AskSwitch, AskDrain, AskVersions, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
+Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, Checkpointed, AnswerStatus, TrustInfo, SwitchInfo, DrainInfo, VersionsInfo, AnswerLog, HistoryInfo, AnswerRemoved, AnswerRotated, MfsInfo, DfsaInfo]
+Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskCheckpoint, AskLeave, AskStatus, AskTrust, AskSwitch, AskDrain, AskVersions, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
 #: Where to move a process.
 Dest = Union[str, Dict[str, Any]]
 #: Processes that leave when a daemon will end for longer than a restart.
@@ -734,6 +769,7 @@ ANSWER_BY_TAG: Dict[str, Any] = {
     "ps": AnswerPs,
     "why": AnswerWhy,
     "moved": AnswerMoved,
+    "checkpointed": Checkpointed,
     "status": AnswerStatus,
     "trust": TrustInfo,
     "switches": SwitchInfo,
@@ -755,6 +791,7 @@ ASK_BY_TAG: Dict[str, Any] = {
     "log": AskLog,
     "history": AskHistory,
     "migrate": AskMigrate,
+    "checkpoint": AskCheckpoint,
     "leave": AskLeave,
     "status": AskStatus,
     "trust": AskTrust,

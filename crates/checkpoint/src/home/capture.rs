@@ -152,6 +152,9 @@ fn files(
     let streams = Streams::of(&groups);
     for (at, group) in groups.iter().enumerate() {
         let what = match found.remove(&at) {
+            _ if group.first().has_flag(libc::O_ASYNC) => {
+                Found::no("a file that sends signals (O_ASYNC)")
+            }
             Some(what) => what,
             None => classify(group, &mut kept),
         };

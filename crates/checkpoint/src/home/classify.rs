@@ -49,9 +49,6 @@ impl Kept {
 /// Everything but pipes and sockets.
 pub fn classify(group: &Group, kept: &mut Kept) -> Found {
     let entry = group.first();
-    if entry.has_flag(libc::O_ASYNC) {
-        return Found::no("a file that sends signals (O_ASYNC)");
-    }
     if let Some((_, what)) = NAMELESS.iter().find(|(name, _)| entry.starts(name)) {
         return Found::no(*what);
     }

@@ -8,6 +8,7 @@ use super::table::{Entry, Group};
 use super::types::Pair;
 use super::values::Bytes;
 use rustix::fs::FileType;
+use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::net::{RecvFlags, recv};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -99,6 +100,11 @@ fn one(
     if held.contains(&true) || !nameless(&other_copy) {
         return Err(outside());
     }
+    if [&copy, &other_copy].into_iter().any(has_options) {
+        return Err(Found::no(
+            "a socket pair with options that are not carried (setsockopt)",
+        ));
+    }
     if peer.shut != 0 {
         return Err(Found::no("a socket pair of which an end was shut down"));
     }
@@ -112,6 +118,21 @@ fn one(
         *waiting = Bytes(received(copy, sort).map_err(|what| Found::no(what.to_string()))?);
     }
     Ok((pair, [at, there]))
+}
+
+/// Whether an option is set that a new pair would not have: limits of time, credentials, where to peek. KERNEL: socket(7),
+/// unix(7).
+fn has_options(socket: &OwnedFd) -> bool {
+    let timed = |which| matches!(socket_timeout(socket, which), Ok(Some(_)));
+    let plain = [
+        (libc::SO_PASSCRED, 0),
+        (libc::SO_RCVLOWAT, 1),
+        (libc::SO_PEEK_OFF, -1),
+    ];
+    let set = |(option, plain): (i32, i32)| {
+        sys::socket_option(socket.as_fd(), option).is_ok_and(|value| value != plain)
+    };
+    timed(Timeout::Recv) || timed(Timeout::Send) || plain.into_iter().any(set)
 }
 
 /// Whether the socket has no address of its own, so that only its pair can reach it.

@@ -52,13 +52,13 @@ fn each_damaged_byte_and_each_truncation_is_an_error() {
     assert!(whole.len() > 4000, "{} bytes", whole.len());
     read_all(&path).unwrap();
     let other = dir.at("other");
-    for at in 0..whole.len() {
+    for at in places(0, whole.len()) {
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << (at % 8);
         fs::write(&other, &bytes).unwrap();
         assert!(read_all(&other).is_err(), "byte {at} was changed unseen");
     }
-    for length in 0..whole.len() {
+    for length in places(0, whole.len()) {
         fs::write(&other, &whole[..length]).unwrap();
         let found = read_all(&other);
         let named = match length {
@@ -67,6 +67,12 @@ fn each_damaged_byte_and_each_truncation_is_an_error() {
         };
         assert!(named, "{length} bytes: {found:?}");
     }
+}
+
+/// Every byte of the beginning, where most kinds of fields are, and of the end; of what lies between every eleventh.
+fn places(from: usize, to: usize) -> impl Iterator<Item = usize> {
+    let ends = |at: &usize| *at < 800 || at + 200 > to || at.is_multiple_of(11);
+    (from..to).filter(ends)
 }
 
 /// A forger gives a changed file a digest that fits.
@@ -78,7 +84,7 @@ fn forged_files_end_in_errors_and_never_in_panics() {
     let whole = fs::read(&path).unwrap();
     let body = whole.len() - 32;
     let other = dir.at("other");
-    for at in 16..body {
+    for at in places(16, body) {
         let mut bytes = whole.clone();
         bytes[at] ^= [0x01, 0x80, 0xff][at % 3];
         let digest = ring::digest::digest(&ring::digest::SHA256, &bytes[..body]);

@@ -1,6 +1,6 @@
 //! How a move ended, and the news by which home learns of it.
 
-use crate::state::MoveEvent;
+use crate::state::{MoveEvent, told_reason};
 use armento_migrate::MigrateError;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -13,21 +13,10 @@ pub struct MoveCost {
     pub bytes: u64,
 }
 
-/// A target that fails closes its connection and gives the reason on the calls stream.
+/// A target that fails gives its own reason.
 pub fn reason_of_target(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
-    match (
-        &e,
-        news.recv_timeout(Duration::from_millis(
-            if matches!(e, MigrateError::Link(_)) {
-                300
-            } else {
-                0
-            },
-        )),
-    ) {
-        (MigrateError::Link(_), Ok(MoveEvent::Failed { stay, detail })) => {
-            MigrateError::Declined(stay, detail)
-        }
-        _ => e,
+    match told_reason(&e, news) {
+        Some((stay, detail)) => MigrateError::Declined(stay, detail),
+        None => e,
     }
 }

@@ -197,7 +197,8 @@ fn look(
     let rss = status::read(pid).map(|s| s.rss_kib).unwrap_or(0);
     let tids: Vec<Tid> = stopped.seized.iter().copied().collect();
     let mut h = Hold::take(pid, Arc::new(Unfiltered))?;
-    let region = map_region(&mut h, tids.len())?;
+    let begins = keep.restarts.as_ref().map_or(0, |r| r.threads(pid));
+    let region = map_region(&mut h, tids.len().max(begins))?;
     let code = region.code();
     let mut numbers = mm::read(pid, first.vdso)?;
     mm::read_brk(&mut h, &code, &mut numbers)?;

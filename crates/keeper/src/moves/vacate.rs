@@ -70,7 +70,9 @@ pub fn make_room(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, shape: Shape)
         if let Some(teardown) = teardown {
             tear_down_memory(t, pid, teardown);
         }
-        t.release_held(pid);
+        // Its signals are held until it has a body.
+        let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
+        p.begin_breaking();
         Ok(())
     };
     keep.tracer

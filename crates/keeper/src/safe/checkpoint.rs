@@ -9,7 +9,7 @@
 use crate::calls::make_call;
 use crate::deputy::{Connection, HostLink};
 use crate::hosts::open_connection;
-use crate::state::{Keep, Kept, MoveEvent, Place, Process, Tree};
+use crate::state::{Keep, Kept, MoveEvent, Place, Process, Tree, told_reason};
 use crate::sync::lock;
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Taking;
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Most of this node's memory that the checkpoints of one process may take: a part of what is available when the first is
 /// made.
@@ -131,7 +131,8 @@ fn make(keep: &Arc<Keep>, pid: Pid) -> Outcome {
         if let Some(safe) = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut()) {
             if let Err(e) = made {
                 eprintln!("process {pid}: no checkpoint: {e}");
-                safe.failed(format!("{}: {}", e.stay().code(), e.detail()));
+                let lasts = !matches!(e.stay(), Stay::Busy | Stay::LinkLost);
+                safe.failed(format!("{}: {}", e.stay().code(), e.detail()), lasts);
             }
             safe.end();
         }
@@ -273,15 +274,10 @@ pub fn go_on(keep: &Keep, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
     });
 }
 
-/// How long the source's own reason for a failure may take behind the end of its connection.
-const REASON_MAX: Duration = Duration::from_millis(300);
-
+/// A source that fails gives its own reason.
 fn reason_of_source(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
-    let until = Instant::now() + REASON_MAX;
-    while let Ok(n) = news.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        if let MoveEvent::Failed { stay, detail } = n {
-            return MigrateError::Stays(stay, detail);
-        }
+    match told_reason(&e, news) {
+        Some((stay, detail)) => MigrateError::Stays(stay, detail),
+        None => e,
     }
-    e
 }

@@ -11,7 +11,9 @@ use crate::calls::serve_host;
 use crate::deputy::{Connection, HostLink};
 use crate::hosts::{connect_host, end_lost, open_connection};
 use crate::signals::{break_calls, can_break_calls};
-use crate::state::{Keep, Kept, MoveEvent, Process, READY_MAX, Safe, Task, Tree, Why, await_ready};
+use crate::state::{
+    Keep, Kept, MoveEvent, Process, READY_MAX, Safe, Task, Tree, Why, await_ready, told_reason,
+};
 use crate::sync::lock;
 use armento_client::api::{Answer, Ask, Dest, Report};
 use armento_migrate::image::files::{file_key, rescued};
@@ -203,12 +205,11 @@ pub fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result
     flipped
 }
 
-/// A target that fails gives the reason on the stream of calls.
+/// A target that fails gives its own reason.
 fn reason(e: MigrateError, news: &mpsc::Receiver<MoveEvent>) -> MigrateError {
-    const REASON_MAX: Duration = Duration::from_millis(300);
-    match news.recv_timeout(REASON_MAX) {
-        Ok(MoveEvent::Failed { stay, detail }) => MigrateError::Declined(stay, detail),
-        _ => e,
+    match told_reason(&e, news) {
+        Some((stay, detail)) => MigrateError::Declined(stay, detail),
+        None => e,
     }
 }
 

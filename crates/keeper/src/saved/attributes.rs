@@ -59,6 +59,8 @@ const KEYRINGS: [i32; 2] = [
 pub struct Attributes {
     /// In the order of [`OF_PROCESS`].
     process: Vec<i32>,
+    /// ITIMER_REAL (setitimer(2)), `struct itimerval`: it runs where the process has its home.
+    alarm: Vec<u8>,
     threads: Vec<OfThread>,
 }
 
@@ -69,6 +71,8 @@ struct OfThread {
     slack: i64,
     /// `struct sched_attr` (sched_setattr(2)) without the slice, which is ours while it is away.
     scheduling: Vec<u8>,
+    /// personality(2): an exec clears flags of it.
+    personality: i64,
     /// sched_setaffinity(2).
     processors: Vec<u8>,
     /// ioprio_set(2).
@@ -81,8 +85,11 @@ trait Calls {
     fn call(&mut self, tid: Tid, nr: i64, args: [u64; 6]) -> Result<i64>;
     /// Memory for a result, and what was written there last.
     fn memory(&self) -> u64;
-    fn read(&self) -> i32;
+    fn read(&self, into: &mut [u8]);
 }
+
+/// Bytes of `struct itimerval`.
+const ITIMERVAL: usize = 32;
 
 /// Of a process at home that stands still. In the tracer thread.
 pub fn at_home(t: &Tree, pid: Pid) -> Result<Attributes> {
@@ -113,10 +120,8 @@ impl Calls for AtHome {
         self.code.scratch_at(0)
     }
 
-    fn read(&self) -> i32 {
-        let mut word = [0; 4];
-        self.code.read_scratch(0, &mut word);
-        i32::from_le_bytes(word)
+    fn read(&self, into: &mut [u8]) {
+        self.code.read_scratch(0, into);
     }
 }
 
@@ -142,10 +147,8 @@ impl Calls for Deputies<'_> {
         self.leader.slot.data_addr()
     }
 
-    fn read(&self) -> i32 {
-        let mut word = [0; 4];
-        self.leader.slot.read_data(0, &mut word);
-        i32::from_le_bytes(word)
+    fn read(&self, into: &mut [u8]) {
+        self.leader.slot.read_data(0, into);
     }
 }
 
@@ -160,9 +163,18 @@ fn read(calls: &mut dyn Calls, pid: Pid, tids: Vec<Tid>) -> Result<Attributes> {
         let (nr, args) = prctl(a.get, value);
         let got = calls.call(pid, nr, args)?;
         all.process.push(match a.by_address {
-            true => calls.read(),
+            true => {
+                let mut word = [0; 4];
+                calls.read(&mut word);
+                i32::from_le_bytes(word)
+            }
             false => got as i32,
         });
+    }
+    let alarm = [libc::ITIMER_REAL as u64, calls.memory(), 0, 0, 0, 0];
+    if calls.call(pid, libc::SYS_getitimer, alarm)? == 0 {
+        all.alarm = vec![0; ITIMERVAL];
+        calls.read(&mut all.alarm);
     }
     for ring in KEYRINGS {
         let args = [libc::KEYCTL_GET_KEYRING_ID as u64, ring as u64, 0, 0, 0, 0];
@@ -180,6 +192,11 @@ fn read(calls: &mut dyn Calls, pid: Pid, tids: Vec<Tid>) -> Result<Attributes> {
         all.threads.push(OfThread {
             tid: HomeTid::of_home(tid),
             slack: calls.call(tid, nr, args)?,
+            personality: calls.call(
+                tid,
+                libc::SYS_personality,
+                [ASK_PERSONALITY, 0, 0, 0, 0, 0],
+            )?,
             scheduling,
             processors: crate::sys::processors(tid),
             io: crate::sys::io_priority(tid),
@@ -188,6 +205,9 @@ fn read(calls: &mut dyn Calls, pid: Pid, tids: Vec<Tid>) -> Result<Attributes> {
     }
     Ok(all)
 }
+
+/// KERNEL: personality(2): this changes nothing.
+const ASK_PERSONALITY: u64 = 0xffff_ffff;
 
 /// `sched_runtime` in `struct sched_attr`.
 const SLICE: std::ops::Range<usize> = 24..32;
@@ -206,6 +226,8 @@ impl Attributes {
             let Some(new) = tid(t.tid) else { continue };
             let (nr, args) = prctl(libc::PR_SET_TIMERSLACK, t.slack as u64);
             calls.call(new, nr, args)?;
+            let persona = [t.personality as u64, 0, 0, 0, 0, 0];
+            calls.call(new, libc::SYS_personality, persona)?;
             if let Ok(attr) = t.scheduling.as_slice().try_into() {
                 let _ = sys::set_sched_attr(new, attr);
             }
@@ -222,6 +244,11 @@ impl Attributes {
         for (a, value) in OF_PROCESS.iter().zip(&self.process) {
             let (nr, args) = prctl(a.set, *value as u64);
             calls.call(pid, nr, args)?;
+        }
+        if self.alarm.iter().any(|b| *b != 0) {
+            calls.leader.slot.write_data(0, &self.alarm);
+            let args = [libc::ITIMER_REAL as u64, calls.memory(), 0, 0, 0, 0];
+            calls.call(pid, libc::SYS_setitimer, args)?;
         }
         Ok(())
     }

@@ -80,6 +80,7 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
     let link = connect_host(keep, &node, pid, need_kib, serve_host)?;
     let vdso = body.vdso().filter(|v| v.is_ours());
     let foreign = vdso.is_none() && body.vdso().is_some();
+    restarts.will_have(pid, body.tids().len());
     let shape = Shape {
         vdso,
         files: body.views(&files)?,

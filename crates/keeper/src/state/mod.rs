@@ -43,7 +43,7 @@ pub(crate) use keeper::{Keep, Settings, Tree};
 pub(crate) use leaving::Leaving;
 pub(crate) use loading::{Loaded, Loading};
 pub(crate) use move_queue::{MoveQueue, Task, Why};
-pub(crate) use moves::{MoveEvent, READY_MAX, await_ready, not_finished};
+pub(crate) use moves::{MoveEvent, READY_MAX, await_ready, not_finished, told_reason};
 pub(crate) use process::{Place, Process};
 pub use restart::Restart;
 pub(crate) use restart::Restarts;

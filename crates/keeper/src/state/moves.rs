@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// News of a move, from its source or target.
 #[derive(Debug)]
@@ -47,6 +47,24 @@ impl MoveEvent {
 pub fn await_ready(news: &Receiver<MoveEvent>, limit: Duration) -> Result<(u64, CpuTime)> {
     news.recv_timeout(limit)
         .map_or_else(|_| Err(not_finished()), MoveEvent::ready)
+}
+
+/// How long the other node's own reason for a failure may take behind the end of its connection.
+const REASON_MAX: Duration = Duration::from_millis(300);
+
+/// The reason that the other node gives on the stream of calls when it has failed and closed the connection of a move. None
+/// where `e` is no such end, or it gives none in time.
+pub fn told_reason(e: &MigrateError, news: &Receiver<MoveEvent>) -> Option<(Stay, String)> {
+    if !matches!(e, MigrateError::Link(_)) {
+        return None;
+    }
+    let until = Instant::now() + REASON_MAX;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if let MoveEvent::Failed { stay, detail } = news.recv_timeout(left).ok()? {
+            return Some((stay, detail));
+        }
+    }
 }
 
 pub fn not_finished() -> MigrateError {

@@ -3,10 +3,12 @@
 //! From: `keeper/src/launch/options.rs`. Next: `keeper/src/saved/restart.rs`.
 
 use super::pid_queue::PidQueue;
+use crate::sync::lock;
 use armento_checkpoint::assemble::Board;
 use armento_model::{NodeName, Pid};
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What `armento restart` was asked.
 #[derive(Clone)]
@@ -32,6 +34,8 @@ impl std::fmt::Debug for Restart {
 pub struct Restarts {
     pub how: Restart,
     pub queue: PidQueue,
+    /// How many threads the body of each has that is being built.
+    threads: Mutex<HashMap<Pid, usize>>,
 }
 
 impl Restarts {
@@ -39,7 +43,18 @@ impl Restarts {
         Restarts {
             how,
             queue: PidQueue::default(),
+            threads: Mutex::default(),
         }
+    }
+
+    /// Its process needs room for so many.
+    pub fn will_have(&self, pid: Pid, threads: usize) {
+        lock(&self.threads).insert(pid, threads);
+    }
+
+    /// How many threads the process will have; 0 if it does not begin here.
+    pub fn threads(&self, pid: Pid) -> usize {
+        lock(&self.threads).get(&pid).copied().unwrap_or(0)
     }
 
     /// The place of a process in the checkpoint.

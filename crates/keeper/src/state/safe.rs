@@ -17,6 +17,9 @@ const GAP_MIN: Duration = Duration::from_millis(500);
 /// time on checkpoints, not all of it.
 const REST: u32 = 10;
 
+/// One that was refused is tried again after twice as long each time: after half a minute at most.
+const FAILURES_MAX: u32 = 6;
+
 /// Calls before which the threads of a checkpoint stood.
 pub type Covered = HashMap<Tid, CallId>;
 
@@ -54,8 +57,9 @@ pub struct Safe {
     pub pause: Duration,
     /// A checkpoint is being made; ends its connection.
     under_way: Option<Option<TcpStream>>,
-    /// Why the last one could not be made.
+    /// Why the last one could not be made, and how many before it could not either.
     refused: Option<String>,
+    failures: u32,
     /// Its node was lost, and it is not running elsewhere yet.
     recovering: bool,
 }
@@ -74,6 +78,7 @@ impl Safe {
             pause: Duration::ZERO,
             under_way: None,
             refused: None,
+            failures: 0,
             recovering: false,
         }
     }
@@ -84,7 +89,8 @@ impl Safe {
             return false;
         }
         let Some(begun) = self.begun else { return true };
-        let rested = storm || begun.elapsed() >= GAP_MIN.max(self.took * REST);
+        let again = GAP_MIN.saturating_mul(1 << self.failures.min(FAILURES_MAX));
+        let rested = storm || begun.elapsed() >= again.max(self.took * REST);
         let full = self.record.size().bytes > BYTES_MAX / 2;
         let at_once = self.record.intact().is_err() || full;
         rested && (at_once || begun.elapsed() >= self.every)
@@ -120,11 +126,14 @@ impl Safe {
         self.pages = Some(kept.pages);
         self.by = Some(by);
         self.refused = None;
+        self.failures = 0;
         self.pause = pause;
     }
 
     /// It could not be made. The one before is as good as it was.
-    pub fn failed(&mut self, why: String) {
+    /// `lasts`: for a reason that does not pass by itself in a moment.
+    pub fn failed(&mut self, why: String, lasts: bool) {
+        self.failures = self.failures.saturating_add(u32::from(lasts));
         self.refused = Some(why);
     }
 
@@ -152,6 +161,7 @@ impl Safe {
         self.by = None;
         self.begun = None;
         self.refused = None;
+        self.failures = 0;
         self.pages = None;
     }
 
@@ -254,7 +264,7 @@ mod tests {
         assert!(!s.is_recovering());
         s.record.begin(HashMap::new());
         s.record.leave_gap(|| "signal 10 came".into());
-        s.failed("it shares memory".into());
+        s.failed("it shares memory".into(), true);
         let why = s.recoverable().expect_err("a gap");
         assert_eq!(
             why,
