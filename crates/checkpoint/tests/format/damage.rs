@@ -71,7 +71,7 @@ fn each_damaged_byte_and_each_truncation_is_an_error() {
 
 /// Every byte of the beginning, where most kinds of fields are, and of the end; of what lies between every eleventh.
 fn places(from: usize, to: usize) -> impl Iterator<Item = usize> {
-    let ends = |at: &usize| *at < 800 || at + 200 > to || at.is_multiple_of(11);
+    let ends = move |at: &usize| *at < 800 || at + 200 > to || at.is_multiple_of(11);
     (from..to).filter(ends)
 }
 
