@@ -9,7 +9,7 @@ use std::process::Command;
 /// Bash on a pseudoterminal: starts the program, has its checkpoint made, ends it; then restarts it in the foreground, writes
 /// to it, stops it with Ctrl-Z, brings it back with fg, and ends it with Ctrl-C.
 const DRIVER: &str = r#"
-import os, pty, re, select, subprocess, sys, time
+import os, pty, re, select, signal, subprocess, sys, time
 test, directory, modes = sys.argv[1], sys.argv[2], sys.argv[3:]
 program, checkpoint = directory + '/program.py', directory + '/c'
 open(program, 'w').write('''
@@ -22,6 +22,8 @@ signal.pause()
 ''')
 pid, terminal = pty.fork()
 if pid == 0:
+    # A test in the background of a script has them ignored, and programs inherit that.
+    for n in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP): signal.signal(n, signal.SIG_DFL)
     os.environ['PS1'] = 'PROMPT> '
     os.execvp('bash', ['bash', '--norc', '--noprofile', '--noediting', '-i'])
 said = b''
@@ -33,19 +35,23 @@ def until(pattern):
         if select.select([terminal], [], [], 1)[0]: said += os.read(terminal, 4096)
     return re.search(pattern, said[begin:])
 def enter(text): os.write(terminal, text.encode())
-until(b'PROMPT> ')
-enter('python3 %s\n' % program)
-number = until(rb'ready (\d+)').group(1).decode()
-subprocess.run([test, 'save', number, checkpoint], check=True)
-enter('\x03'); until(b'PROMPT> ')
-for mode in modes:
-    enter('%s restart %s %s\n' % (test, checkpoint, mode)); until(b'again True')
-    enter('hello\n'); until(b'got HELLO')
-    enter('\x1a'); until(b'Stopped[^$]*PROMPT> ')
-    enter('fg\n'); enter('more\n'); until(b'got MORE')
+try:
+    until(b'PROMPT> ')
+    enter('python3 %s\n' % program)
+    number = until(rb'ready (\d+)').group(1).decode()
+    subprocess.run([test, 'save', number, checkpoint], check=True)
     enter('\x03'); until(b'PROMPT> ')
-    enter('echo status $?\n'); until(rb'status 130\r\n[^$]*PROMPT> ')
-enter('exit\n'); os.waitpid(pid, 0)
+    for mode in modes:
+        enter('%s restart %s %s\n' % (test, checkpoint, mode)); until(b'again True')
+        enter('hello\n'); until(b'got HELLO')
+        enter('\x1a'); until(b'Stopped[^$]*PROMPT> ')
+        enter('fg\n'); enter('more\n'); until(b'got MORE')
+        enter('\x03'); until(b'PROMPT> ')
+        enter('echo status $?\n'); until(rb'status 130\r\n[^$]*PROMPT> ')
+finally:
+    # Its terminal hangs up, which ends what it started.
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 "#;
 
 pub fn job_control() {
