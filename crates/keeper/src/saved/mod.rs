@@ -11,6 +11,7 @@ mod copies;
 mod mapped;
 mod refuse;
 mod restart;
+mod rights;
 mod save;
 mod write;
 

@@ -10,6 +10,7 @@
 
 use super::copies::Copies;
 use super::refuse::{not_copied, refused};
+use super::rights::has_plain_rights;
 use super::write::write;
 use crate::state::Keep;
 use armento_checkpoint::home::{Home, Options, Subject, Uncarried, capture};
@@ -63,6 +64,9 @@ fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, R
         return Err(refused("too-many", what, "name a part of the tree"));
     }
     can_be_written(order)?;
+    for pid in &pids {
+        has_plain_rights(*pid)?;
+    }
     // What cannot be saved is named before anything is stopped.
     look(&pids, order)?;
     let mut turns = Vec::new();
@@ -79,9 +83,13 @@ fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, R
     }
     // All of them stand still.
     let home = look(&pids, order)?;
+    let files = home.copies_of_files().map_err(|e| {
+        let what = format!("an open file cannot be copied: {e}; nothing was written");
+        refused("not-copied", what, "leave --with-files away")
+    })?;
     let (copied, pause) = copies.go_on().map_err(|e| not_copied(pids[0], &e))?;
     drop(turns);
-    let mut done = write(keep, home, copied, order)?;
+    let mut done = write(keep, home, (copied, files), order)?;
     done.pause_us = pause.as_micros() as u64;
     done.total_us = begun.elapsed().as_micros() as u64;
     Ok(done)

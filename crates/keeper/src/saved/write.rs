@@ -13,6 +13,7 @@ use armento_client::api::{CheckpointOrder, Checkpointed, Refusal};
 use armento_migrate::pages::PageStore;
 use armento_model::{ENGINE_VERSION, Pid};
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::Path;
 
 /// Files of which a digest is taken, bytes.
@@ -24,7 +25,7 @@ const RUN: u64 = 256 << 10;
 pub fn write(
     keep: &Keep,
     mut home: Home,
-    copied: Vec<Copied>,
+    (copied, files): (Vec<Copied>, Vec<(u32, File)>),
     order: &CheckpointOrder,
 ) -> Result<Checkpointed, Refusal> {
     record_hashes(&mut home, HASHED_MAX);
@@ -54,10 +55,8 @@ pub fn write(
             .and_then(|()| write_pages(&mut writer, c.pid, &lock(&c.pages)))
             .map_err(|e| unwritten(&e))?;
     }
-    for (key, path) in home.kept_files() {
-        let kept = std::fs::File::open(&path).map_err(|e| FormatError::io("read", &path, e));
-        kept.and_then(|mut file| writer.file(key, &mut file))
-            .map_err(|e| unwritten(&e))?;
+    for (key, mut content) in files {
+        writer.file(key, &mut content).map_err(|e| unwritten(&e))?;
     }
     let Summary {
         totals,
