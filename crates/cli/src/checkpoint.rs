@@ -21,7 +21,8 @@ const HELP: &str = "Examples:
   armento checkpoint --inspect m.ckpt           what is in a file, and whether it is whole
   armento restart m.ckpt                        go on from there, here or on another node
 
-Programs stand still for some milliseconds; the file is written while they run on. It holds their memory, so only its owner
+A program stands still for some milliseconds (the first of a tree while the others are copied); the file is written
+while they run on. It holds their memory, so only its owner
 can read it. What a checkpoint cannot hold (connections to other machines, shared memory) is named, and nothing is stopped.";
 
 #[derive(clap::Args)]
@@ -67,28 +68,53 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         show(args, &checkpoint(order)?);
         return Ok(0);
     };
+    again_and_again(args, order, every)
+}
+
+/// Until the first process ends. What hinders one checkpoint may be over at the next.
+fn again_and_again(
+    args: &Args,
+    mut order: CheckpointOrder,
+    every: Duration,
+) -> anyhow::Result<i32> {
     let first = order.pids[0];
-    let mut order = order;
+    show(args, &checkpoint(order.clone())?);
+    // The one before is replaced when the next is complete.
+    order.overwrite = true;
     loop {
         let begun = Instant::now();
-        show(args, &checkpoint(order.clone())?);
-        // The one before is replaced when the next is complete.
-        order.overwrite = true;
         while begun.elapsed() < every {
             std::thread::sleep(Duration::from_millis(200).min(every));
             if !lives(first) {
-                say(&format!(
+                let last = format!(
                     "process {first} has ended; {} is its last checkpoint\n",
                     order.file
-                ));
+                );
+                say(&last);
                 return Ok(0);
             }
+        }
+        match checkpoint(order.clone()) {
+            Ok(done) => show(args, &done),
+            Err(e) if lives(first) => {
+                eprintln!(
+                    "armento: {e}\nhint: {} is as it was; it is tried again in {} s",
+                    order.file,
+                    every.as_secs()
+                );
+            }
+            Err(_) => {}
         }
     }
 }
 
+/// Whether the process runs: one that has ended and was not waited for does not.
 fn lives(pid: Pid) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
 }
 
 /// The processes and the file.

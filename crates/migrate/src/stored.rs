@@ -66,6 +66,11 @@ impl Taking {
         }
     }
 
+    /// Its mappings, once the last layout has come.
+    pub fn areas(&self) -> &[Area] {
+        self.layout.as_ref().map_or(&[], |l| &l.areas)
+    }
+
     /// Since when the process stands still, once the last layout has come.
     pub fn frozen_since(&self) -> Instant {
         self.frozen.unwrap_or_else(Instant::now)

@@ -108,6 +108,7 @@ fn born(
     let link = parent.link();
     let p = t.procs.get(&parent.pid);
     let locked = p.is_some_and(|p| p.pins.by_option());
+    let elsewhere = p.is_some_and(|p| p.begun_elsewhere);
     let ignored = p.and_then(Process::away).map_or(0, Away::ignored);
     let pid = if thread { parent.pid } else { tid };
     if thread && !p.is_some_and(Process::is_away) {
@@ -124,6 +125,7 @@ fn born(
         p.common.shares_files.store(shares, Ordering::Release);
         *lock(&p.common.mapped) = slot.end();
         lock(&p.common.limits).clone_from(&lock(&parent.common.limits));
+        p.begun_elsewhere = elsewhere;
         p.become_away(Away::new(link.clone(), slot.region().clone(), ignored));
     }
     let (to, common) = (link.clone(), p.common.clone());

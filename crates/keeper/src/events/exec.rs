@@ -22,7 +22,7 @@ pub fn execed(t: &mut Tree, thread: Stopped) {
     let signal = None;
     t.keep_standing(pid, [Halted { thread, signal }]);
     t.passing.insert(pid);
-    if let Some(restarts) = t.keep.restarts.as_ref().filter(|r| r.index(pid).is_some()) {
+    if let Some(restarts) = t.keep.restarts.as_ref().filter(|r| r.begins(pid)) {
         return restarts.queue.push(pid);
     }
     if first && t.follow.on {

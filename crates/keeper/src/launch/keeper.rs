@@ -162,6 +162,12 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         }
         let _ = stopped.disband();
     }
+    if b.restart.is_some() && !seized {
+        let _ = door.write_all(&NOT_KEPT);
+        let _ =
+            door.write_all(b"the programs may not be traced here\0is the command itself traced?");
+        return;
+    }
     // At home the program runs untraced, so its end is no event of the tracer thread. Without this the daemon would
     // count a program that ended for as long as the tree is not scanned.
     let inbox = inbox.told_of_end(armento_tracee::sys::pidfd_open(program).ok());

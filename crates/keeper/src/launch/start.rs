@@ -60,6 +60,9 @@ fn with_keeper(b: &Birth, begin: impl FnOnce() -> BirthError) -> std::io::Result
             if said == *b"k" {
                 allow_keeper(keeper);
             }
+            if b.restart.is_some() && said != *b"k" && said != HELD {
+                return Err(std::io::Error::other("the keeper did not start"));
+            }
             if said == HELD && b.restart.is_some() {
                 return Err(std::io::Error::other(
                     "this is a program of another `armento run` already: start it from outside",

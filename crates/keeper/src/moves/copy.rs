@@ -1,6 +1,6 @@
 //! A process at home is copied, and stands still until it is let go on: a checkpoint of it.
 //!
-//! From: `keeper/src/files/save.rs`. Next: `migrate/src/stored.rs`.
+//! From: `keeper/src/saved/save.rs`. Next: `migrate/src/stored.rs`.
 
 use super::departure::Departure;
 use super::eligibility;

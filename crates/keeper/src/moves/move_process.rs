@@ -166,7 +166,7 @@ fn replays(keep: &Keep, pid: Pid) -> bool {
     keep.tracer.run(replays) == Some(true)
 }
 
-fn is_begun_elsewhere(keep: &Keep, pid: Pid) -> bool {
+pub fn is_begun_elsewhere(keep: &Keep, pid: Pid) -> bool {
     let begun = move |t: &mut Tree| {
         let p = t.procs.get(&pid)?;
         Some(p.begun_elsewhere && p.is_away())

@@ -4,16 +4,17 @@
 //! Next: `move_process.rs`.
 
 use super::come_home::{TRY_AGAIN, come_home, come_home_observed};
-use super::move_process::move_process;
+use super::move_process::{is_begun_elsewhere, move_process};
 use super::placement::place_at_exec;
 use super::storm;
 use crate::calls::make_call;
 use crate::safe::build_again;
 use crate::sharing::{partner_of_stay, sharers_of};
-use crate::state::{Keep, MoveQueue, StayReason, Task, Why};
+use crate::state::{Keep, MoveQueue, StayReason, Task, Why, tell_user};
 use crate::traced::{hold_for_user, mark_placed, release_hold};
 use armento_client::api::{Dest, Report};
-use armento_model::Stay;
+use armento_model::{Pid, Stay};
+use armento_tracee::sys;
 use std::sync::Arc;
 
 /// Carries out what comes into `tasks`, for ever.
@@ -22,6 +23,9 @@ pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
         let task = tasks.pop();
         match &task.why {
             Why::Exec => place_at_exec(keep, task.pid),
+            Why::Call(_, why) if is_begun_elsewhere(keep, task.pid) => {
+                cannot_come_home(task.pid, why);
+            }
             Why::Call(stay, why) => {
                 come_home(keep, task.pid, &StayReason::new(*stay, why), TRY_AGAIN);
             }
@@ -46,6 +50,16 @@ pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
             armento_tracee::sys::give_back();
         }
     }
+}
+
+/// The call waits for a home where its program cannot run.
+fn cannot_come_home(pid: Pid, why: &str) {
+    let line = format!(
+        "armento: process {pid} ended: it makes a call that is made at home only ({why}), and its checkpoint was made under another kernel\n\
+         hint: the checkpoint file is as it was: restart it on a node with that kernel\n"
+    );
+    tell_user(pid, &line);
+    let _ = sys::kill(pid, libc::SIGKILL);
 }
 
 fn storm(keep: &Arc<Keep>, task: &Task) {

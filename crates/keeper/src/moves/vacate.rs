@@ -79,6 +79,8 @@ pub fn make_room(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, shape: Shape)
         .run(move |t| {
             let done = vacated(t);
             if done.is_err() {
+                // It is half one program and half another.
+                let _ = sys::kill(pid, libc::SIGKILL);
                 undo(t, pid);
             }
             done

@@ -224,13 +224,14 @@ pub fn copy_away(
     let mut taking = Taking::new(pages, None);
     let came = ask_for_it(keep, pid, (link, mv), None)
         .and_then(|(mut r, mut w)| target::receive(&mut r, &mut w, &mut taking));
+    let came = came.map_err(|e| reason_of_source(e, &news));
     keep.moves.end(mv);
     match came {
         Ok(_) => Ok((taking, mv)),
         Err(e) => {
             taking.discard();
             go_on(keep, pid, link, mv);
-            Err(reason_of_source(e, &news))
+            Err(e)
         }
     }
 }

@@ -198,12 +198,19 @@ fn read(calls: &mut dyn Calls, pid: Pid, tids: Vec<Tid>) -> Result<Attributes> {
                 [ASK_PERSONALITY, 0, 0, 0, 0, 0],
             )?,
             scheduling,
-            processors: crate::sys::processors(tid),
+            processors: restricted(tid),
             io: crate::sys::io_priority(tid),
             name: status::comm(pid, tid),
         });
     }
     Ok(all)
+}
+
+/// The processors of a thread that may not use all that programs here begin with. On another machine those are others.
+fn restricted(tid: Tid) -> Vec<u8> {
+    let set = crate::sys::processors(tid);
+    let all = crate::sys::processors(std::process::id() as Tid);
+    if set == all { Vec::new() } else { set }
 }
 
 /// KERNEL: personality(2): this changes nothing.

@@ -108,10 +108,6 @@ impl SavedBody {
         }
     }
 
-    pub fn areas(&self) -> &[Area] {
-        &self.areas
-    }
-
     /// Its threads by their numbers then; the process' own first.
     pub fn tids(&self) -> Vec<HomeTid> {
         let leader = self.head.pid.leader();
@@ -190,6 +186,21 @@ impl SavedBody {
     /// The vDSO with which it was begun first.
     pub fn vdso(&self) -> Option<Vdso> {
         self.state.mm.vdso
+    }
+
+    /// Of each thread the blocked signals that it reads from descriptors.
+    pub fn waits_at_home(&self) -> impl Iterator<Item = (HomeTid, u64)> {
+        let read = self.state.signalfds;
+        self.state
+            .threads
+            .iter()
+            .map(move |t| (t.tid, t.mask & read))
+    }
+
+    /// Handler and flags of SIGCHLD.
+    pub fn child_action(&self) -> [u64; 2] {
+        let action = self.state.actions.get(libc::SIGCHLD as usize - 1);
+        action.map_or([0, 0], |a| [a[0], a[1]])
     }
 
     pub fn numbers(&self) -> &Mm {

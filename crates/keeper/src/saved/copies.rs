@@ -4,8 +4,9 @@
 
 use super::attributes::{self, Attributes};
 use super::body::SavedBody;
+use super::mapped;
 use crate::deputy::HostLink;
-use crate::moves::{copy_at_home, go_on_at_home};
+use crate::moves::{copy_at_home, go_on_at_home, signalfd_mask};
 use crate::safe::{copy_away, go_on};
 use crate::state::{Keep, Place, Tree};
 use armento_migrate::pages::PageStore;
@@ -14,7 +15,9 @@ use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{HomeTid, MoveId, Pid, Stay};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::{status, sys, trace};
-use armento_wire::talk::Signal;
+use armento_wire::talk::{FileKey, Signal};
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -35,6 +38,8 @@ struct Copy {
     pages: Arc<Mutex<PageStore>>,
     taking: Taking,
     standing: Standing,
+    /// The names of the files that it maps.
+    names: HashMap<FileKey, PathBuf>,
     /// What only home has of it.
     beside: Option<Beside>,
 }
@@ -51,6 +56,7 @@ struct Beside {
 pub struct Copied {
     pub pid: Pid,
     pub body: SavedBody,
+    pub names: HashMap<FileKey, PathBuf>,
     pub pages: Arc<Mutex<PageStore>>,
 }
 
@@ -109,9 +115,14 @@ impl<'a> Copies<'a> {
             pages,
             taking,
             standing,
+            names: HashMap::new(),
             beside: None,
         });
-        self.look_beside()
+        self.look_beside()?;
+        if let Some(copy) = self.all.last_mut() {
+            copy.names = mapped::names(self.keep, pid, copy.taking.areas())?;
+        }
+        Ok(())
     }
 
     /// Reads what home has of the threads of the last one.
@@ -158,6 +169,7 @@ impl<'a> Copies<'a> {
             } = copy.beside.ok_or(MigrateError::Ended)?;
             Ok(Copied {
                 pid: copy.pid,
+                names: copy.names,
                 body: SavedBody::new(image, (blocks, waiting), clock_ns, attributes),
                 pages: copy.pages,
             })
@@ -187,6 +199,12 @@ fn release(keep: &Keep, copy: &Copy) {
 fn look_beside(t: &mut Tree, pid: Pid) -> Result<Option<Beside>> {
     let clock_ns = sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?;
     let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
+    // They would come to the body, which does not look for them.
+    let seen = status::read(pid).map_err(|_| MigrateError::Ended)?;
+    if (seen.sig_pending | seen.shared_pending) & signalfd_mask(pid) != 0 {
+        let why = "a signal waits that it reads from a descriptor (signalfd)".into();
+        return Err(MigrateError::Stays(Stay::Busy, why));
+    }
     let (mut blocks, mut waiting) = (Vec::new(), Vec::new());
     let mut note = |to: Option<Pid>, info: &SigInfo| {
         waiting.push((to.map(HomeTid::of_home), Signal(info.to_vec())));

@@ -9,6 +9,7 @@
 
 use super::body::{Files, MappedFile, SavedBody};
 use crate::calls::{make_thread, serve_host};
+use crate::deputy::HostLink;
 use crate::hosts::connect_host;
 use crate::moves::{Shape, make_room};
 use crate::safe::{build, choose};
@@ -20,7 +21,7 @@ use armento_client::api::Report;
 use armento_migrate::image::files::file_key;
 use armento_migrate::pages::PageStore;
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{HomePid, HomeTid, Pid, Stay};
+use armento_model::{HomePid, HomeTid, NodeName, Pid, Stay};
 use armento_tracee::sys;
 use std::collections::HashMap;
 use std::fs::File;
@@ -50,7 +51,10 @@ pub fn begin_from_file(keep: &Arc<Keep>) {
                 e.stay().remedy()
             );
             tell_user(pid, &line);
-            let _ = sys::kill(pid, libc::SIGKILL);
+            // None of them goes on without the others.
+            for pid in restarts.pids() {
+                let _ = sys::kill(pid, libc::SIGKILL);
+            }
         }
     }
 }
@@ -71,11 +75,7 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
     let (files, _open) = mapped_files(keep, &body.files)?;
     let mut pages = pages_of(file, process.pid, &body)?;
     let need_kib = pages.bytes() >> 10;
-    let node = match &restarts.how.on {
-        Some(node) => node.clone(),
-        None => choose(keep, pid).unwrap_or_else(|| keep.settings.node.clone()),
-    };
-    let link = connect_host(keep, &node, pid, need_kib, serve_host)?;
+    let (node, link) = place(keep, pid, restarts.how.on.as_ref(), need_kib)?;
     let vdso = body.vdso().filter(|v| v.is_ours());
     let foreign = vdso.is_none() && body.vdso().is_some();
     restarts.will_have(pid, body.tids().len());
@@ -86,10 +86,13 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
         kept_stack: body.kept_stack(&pages)?,
     };
     make_room(keep, pid, &link, shape)?;
-    let tids = make_threads(keep, pid, &body, restarts.how.same_pids)?;
+    // KERNEL: clone3(2): set_tid needs a capability, which other users' processes do not have.
+    let same = restarts.how.same_pids && process.uids[1] == 0;
+    let tids = make_threads(keep, pid, &body, same)?;
     close_on_exec(keep, pid, &process.close_on_exec())?;
     let new = |old: HomeTid| tids.get(&old).map(|t| t.at_home());
     body.attributes.set(keep, pid, new)?;
+    signals_at_home(keep, pid, &body, new)?;
     let unknown = body.renumber(&tids, &mut pages)?;
     if !unknown.is_empty() {
         eprintln!(
@@ -114,6 +117,27 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
     build(keep, pid, &node, &kept)?;
     eprintln!("process {pid} begins at {node} from a checkpoint");
     Ok(())
+}
+
+/// Where the body begins: where it is asked for, or where there is room; else here.
+fn place(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    on: Option<&NodeName>,
+    need_kib: u64,
+) -> Result<(NodeName, Arc<HostLink>)> {
+    let to = |node: NodeName| {
+        let link = connect_host(keep, &node, pid, need_kib, serve_host)?;
+        Ok((node, link))
+    };
+    if let Some(node) = on {
+        return to(node.clone());
+    }
+    let here = keep.settings.node.clone();
+    match choose(keep, pid).filter(|node| *node != here).map(to) {
+        Some(Ok(there)) => Ok(there),
+        _ => to(here),
+    }
 }
 
 /// Opens the files that a body maps: their new keys and names. One whose content has changed would show it other bytes.
@@ -222,6 +246,28 @@ fn close_on_exec(keep: &Keep, pid: Pid, fds: &[i32]) -> Result<()> {
             .ok_or(MigrateError::Ended)?;
     }
     Ok(())
+}
+
+/// What of its signals is decided at home: those that it reads from descriptors wait there, and the disposition of SIGCHLD
+/// decides about zombies (`host/src/calls/both_sides.rs`).
+fn signals_at_home(
+    keep: &Keep,
+    pid: Pid,
+    body: &SavedBody,
+    new: impl Fn(HomeTid) -> Option<Pid>,
+) -> Result<()> {
+    for (tid, mask) in body.waits_at_home() {
+        let deputy = new(tid).and_then(|tid| keep.deputy(tid));
+        deputy.ok_or(MigrateError::Ended)?.slot.set_idle(mask);
+    }
+    let leader = keep.deputy(pid).ok_or(MigrateError::Ended)?;
+    let [handler, flags] = body.child_action();
+    let flags = flags & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
+    let action = [handler, flags, 0, 0].map(u64::to_le_bytes).concat();
+    leader.slot.write_data(0, &action);
+    let args = [libc::SIGCHLD as u64, leader.slot.data_addr(), 0, 8, 0, 0];
+    let set = leader.own(libc::SYS_rt_sigaction, args);
+    set.map(drop).ok_or(MigrateError::Ended)
 }
 
 fn hold_signals(t: &mut Tree, pid: Pid, waiting: &[(Option<HomeTid>, armento_wire::talk::Signal)]) {

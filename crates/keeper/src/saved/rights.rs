@@ -17,11 +17,11 @@ pub fn has_plain_rights(pid: Pid) -> Result<(), Refusal> {
         // It was root's and is another user's: then it has none.
         (Some(its), _) => its.iter().all(|(name, set)| name == BOUNDING || *set == 0),
     };
-    match plain {
+    match plain && threads_are_alike(pid) {
         true => Ok(()),
         false => {
             let what = format!(
-                "process {pid} has other capabilities than programs of its user begin with; nothing was stopped or written"
+                "process {pid}, or a thread of it, has other capabilities or another user than programs of its user begin with; no file was written"
             );
             let hint =
                 "a restarted program would have those of its user: checkpoint it without them";
@@ -29,6 +29,22 @@ pub fn has_plain_rights(pid: Pid) -> Result<(), Refusal> {
         }
     }
 }
+
+/// Threads are made again as the first one is.
+fn threads_are_alike(pid: Pid) -> bool {
+    let of = |tid: Pid| {
+        let text = text::read(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+        let tells = |line: &&str| TELLING.iter().any(|name| line.starts_with(name));
+        Some(text.lines().filter(tells).collect::<Vec<_>>().join("\n"))
+    };
+    let first = of(pid);
+    let tids = status::threads(pid).unwrap_or_default();
+    // One that has ended meanwhile is no hindrance.
+    tids.into_iter().filter_map(of).all(|it| Some(it) == first)
+}
+
+/// Lines of a thread's status that say what it may do.
+const TELLING: [&str; 5] = ["Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:"];
 
 fn same_user(a: Pid, b: Pid) -> bool {
     let user = |pid| status::read(pid).map(|s| s.uid).ok();

@@ -83,6 +83,9 @@ fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, R
     }
     // All of them stand still.
     let home = look(&pids, order)?;
+    for pid in &pids {
+        has_plain_rights(*pid)?;
+    }
     let files = home.copies_of_files().map_err(|e| {
         let what = format!("an open file cannot be copied: {e}; nothing was written");
         refused("not-copied", what, "leave --with-files away")
@@ -161,7 +164,7 @@ fn cannot(all: &[Uncarried]) -> Refusal {
         lines.push(format!("and {} more", all.len() - REASONS_MAX));
     }
     let message = format!(
-        "a checkpoint cannot hold this; nothing was stopped or written:\n  {}",
+        "a checkpoint cannot hold this; no file was written, and all go on:\n  {}",
         lines.join("\n  ")
     );
     refused(

@@ -47,8 +47,7 @@ pub fn write(
     let mut known = HashMap::new();
     let pids = home.processes.iter().map(|p| p.pid).collect();
     for mut c in copied {
-        let names = mapped::names(keep, c.pid, c.body.areas());
-        let files = names.and_then(|names| mapped::read(&names, &mut known));
+        let files = mapped::read(&c.names, &mut known);
         c.body.files = files.map_err(|e| not_copied(c.pid, &e))?;
         writer
             .image(c.pid, &c.body.encode())

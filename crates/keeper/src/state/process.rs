@@ -264,6 +264,7 @@ impl Process {
         self.close_deputies(deputies);
         self.queue_held_here();
         self.return_to(state);
+        self.begun_elsewhere = false;
         self.stay_reason = None;
     }
 

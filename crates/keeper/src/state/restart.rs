@@ -36,6 +36,9 @@ pub struct Restarts {
     pub queue: PidQueue,
     /// How many threads the body of each has that is being built.
     threads: Mutex<HashMap<Pid, usize>>,
+    /// The place in the checkpoint of each process that has come to its exec: it begins once, and what it execs later is
+    /// another program.
+    begun: Mutex<HashMap<usize, Pid>>,
 }
 
 impl Restarts {
@@ -44,6 +47,7 @@ impl Restarts {
             how,
             queue: PidQueue::default(),
             threads: Mutex::default(),
+            begun: Mutex::default(),
         }
     }
 
@@ -57,8 +61,30 @@ impl Restarts {
         lock(&self.threads).get(&pid).copied().unwrap_or(0)
     }
 
-    /// The place of a process in the checkpoint.
+    /// Whether this exec is the one at which the process begins from the file. Once for each.
+    pub fn begins(&self, pid: Pid) -> bool {
+        let Some(place) = self.how.board.index(pid) else {
+            return false;
+        };
+        let mut begun = lock(&self.begun);
+        if begun.contains_key(&place) {
+            return false;
+        }
+        begun.insert(place, pid);
+        true
+    }
+
+    /// The place in the checkpoint of a process that begins.
     pub fn index(&self, pid: Pid) -> Option<usize> {
-        self.how.board.index(pid)
+        let begun = lock(&self.begun);
+        begun.iter().find(|(_, p)| **p == pid).map(|(at, _)| *at)
+    }
+
+    /// The numbers of all processes, as far as they are forked.
+    pub fn pids(&self) -> Vec<Pid> {
+        let board = &self.how.board;
+        (0..board.processes())
+            .filter_map(|at| board.pid(at))
+            .collect()
     }
 }

@@ -33,6 +33,8 @@ pub fn follow_stopped(t: &mut Tree, thread: Stopped, stop: Stop) -> Option<Stopp
     let _ = match stop {
         Stop::Signal(sig) => at_signal(t, thread, sig),
         // It may wait for a tracer of its own (strace), and others are to see it stopped, not traced.
+        // One that is to begin from a file must not begin otherwise.
+        Stop::Group(_) if t.keep.restarts.is_some() => trace::listen(thread),
         Stop::Group(_) => t.follow.let_go(thread),
         // A move that was given up may have left it other options.
         Stop::Trap => trace::set_options(tid, trace::FOLLOW).and_then(|()| t.follow.go(thread, 0)),
