@@ -64,6 +64,15 @@ class AnswerMoved:
 
 
 @dataclass
+class AnswerKept:
+    """`type`: `kept`."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "kept"}
+    kept: List[KeptInfo]
+    silent: List[NodeName]
+
+
+@dataclass
 class AnswerStatus:
     """`type`: `status`."""
 
@@ -457,6 +466,26 @@ class HistoryRow:
 
 
 @dataclass
+class KeptInfo:
+    """A checkpoint that a node keeps for another."""
+
+    age_ms: int
+    bytes: int
+    command: str
+    home: NodeName
+    home_alive: bool
+    id: str
+    node: NodeName
+    taken: bool
+    tree: TreeId
+    uid: int
+    user: str
+    wait_ms: int
+    refused: Optional[str] = None
+    unsure: bool = False
+
+
+@dataclass
 class LogEntry:
     """A decision."""
 
@@ -664,6 +693,8 @@ class SafeInfo:
     pause_us: int
     replays: bool
     age_ms: Optional[int] = None
+    kept_age_ms: int = 0
+    kept_at: Optional[NodeName] = None
     unsafe_now: Optional[str] = None
 
 
