@@ -173,6 +173,14 @@ class AskCheckpoint:
 
 
 @dataclass
+class AskKept:
+    """Checkpoints of lost or living homes that this node keeps; `all`: that any node of the farm keeps."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "kept"}
+    all: bool
+
+
+@dataclass
 class AskLeave:
     """`type`: `leave`."""
 
@@ -777,8 +785,8 @@ class VersionsInfo:
     sha256: str
 
 
-Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, Checkpointed, AnswerStatus, TrustInfo, SwitchInfo, DrainInfo, VersionsInfo, AnswerLog, HistoryInfo, AnswerRemoved, AnswerRotated, MfsInfo, DfsaInfo]
-Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskCheckpoint, AskLeave, AskStatus, AskTrust, AskSwitch, AskDrain, AskVersions, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
+Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, Checkpointed, AnswerKept, AnswerStatus, TrustInfo, SwitchInfo, DrainInfo, VersionsInfo, AnswerLog, HistoryInfo, AnswerRemoved, AnswerRotated, MfsInfo, DfsaInfo]
+Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskCheckpoint, AskKept, AskLeave, AskStatus, AskTrust, AskSwitch, AskDrain, AskVersions, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
 #: Where to move a process.
 Dest = Union[str, Dict[str, Any]]
 #: Processes that leave when a daemon will end for longer than a restart.
@@ -801,6 +809,7 @@ ANSWER_BY_TAG: Dict[str, Any] = {
     "why": AnswerWhy,
     "moved": AnswerMoved,
     "checkpointed": Checkpointed,
+    "kept": AnswerKept,
     "status": AnswerStatus,
     "trust": TrustInfo,
     "switches": SwitchInfo,
@@ -823,6 +832,7 @@ ASK_BY_TAG: Dict[str, Any] = {
     "history": AskHistory,
     "migrate": AskMigrate,
     "checkpoint": AskCheckpoint,
+    "kept": AskKept,
     "leave": AskLeave,
     "status": AskStatus,
     "trust": AskTrust,
