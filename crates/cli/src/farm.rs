@@ -3,7 +3,7 @@
 
 use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, say};
-use crate::{allocation, choice, discover, invite, service, switches, trust, upgrade};
+use crate::{allocation, choice, discover, invite, recover, service, switches, trust, upgrade};
 use armento_model::clean;
 use armento_noded::{Config, FarmError, InitOptions, TOKEN_TTL, TOKEN_USES, Wire, init, plan_init};
 use std::path::PathBuf;
@@ -71,6 +71,9 @@ pub enum Cmd {
     /// Bring own processes home, once
     #[command(after_help = switches::BRING_HELP)]
     Bring(switches::Going),
+    /// Let programs of a lost home go on here, from their checkpoints (`armento run --safe=remote`)
+    #[command(after_help = recover::HELP)]
+    Recover(recover::Recover),
     /// Replace the program of each node in turn, while programs run
     #[command(after_help = upgrade::HELP)]
     Upgrade(upgrade::Upgrade),
@@ -122,6 +125,7 @@ pub fn run(cmd: Cmd) -> anyhow::Result<i32> {
         Cmd::Stay(args) => switches::stay(&args),
         Cmd::Quiet(args) => switches::quiet(&args),
         Cmd::Expel(args) => switches::expel(&args),
+        Cmd::Recover(args) => recover::recover(&args),
         Cmd::Upgrade(args) => upgrade::upgrade(&args),
         Cmd::Bring(args) => switches::bring(&args),
     }

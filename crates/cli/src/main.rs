@@ -37,6 +37,7 @@ mod nodes;
 mod out;
 mod pages;
 mod ps;
+mod recover;
 mod restart;
 mod run;
 mod schema;

@@ -20,6 +20,7 @@ const HELP: &str = "Examples:
   mpirun -np 8 armento run ./rank    ranks begin where mpirun put them (`armento mpi-env`)
   armento run --on n3 ./simulate     on that node, wherever else there may be room
   armento run --safe ./model         it goes on when the node where it runs is lost
+  armento run --safe=remote ./model  … or its home: `armento farm recover`, on another node
   armento run --storm 20 ./test      to a random node every 20 ms: the honest test of everything
   armento run --storm-call ./test    a move at every forwarded call: the hardest one (and slow)
 
@@ -52,8 +53,9 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["on", "stay", "spread", "storm", "storm_call"])]
     io: bool,
     /// Go on when the node where the program runs is lost: its home keeps a checkpoint of it, made anew every SECONDS, or, with
-    /// exact, before anything leaves the program
-    #[arg(long, value_name = "SECONDS|exact", num_args = 0..=1, require_equals = true, default_missing_value = "30",
+    /// exact, before anything leaves the program. With remote, also when its home is lost: another node keeps a checkpoint of
+    /// the whole tree, made anew every SECONDS (`armento farm recover`)
+    #[arg(long, value_name = "SECONDS|exact|remote[:SECONDS]", num_args = 0..=1, require_equals = true, default_missing_value = "30",
           value_parser = safety, conflicts_with_all = ["stay", "storm", "storm_call"])]
     safe: Option<Safety>,
     /// Make each call on files at home before it is answered: no write is posted, nothing read ahead or known at the node
@@ -90,18 +92,30 @@ enum BeginAt {
 
 /// Seconds between two checkpoints: at most a day.
 const SAFE_MAX: u64 = 86_400;
-const SAFE_EXACT: Duration = Duration::from_secs(30);
+const SAFE_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Between two checkpoints that another node keeps, if nothing is said.
+const SAFE_REMOTE: Duration = Duration::from_secs(60);
 
 fn safety(word: &str) -> Result<Safety, String> {
-    if word == "exact" {
-        let (every, exact) = (SAFE_EXACT, true);
-        return Ok(Safety { every, exact });
-    }
-    let seconds = word.parse().ok().filter(|s| (1..=SAFE_MAX).contains(s));
-    let every = seconds.map(Duration::from_secs);
-    let every = every.ok_or(format!("not `exact`, nor seconds from 1 to {SAFE_MAX}"))?;
-    let exact = false;
-    Ok(Safety { every, exact })
+    let (every, exact) = (SAFE_DEFAULT, word == "exact");
+    let seconds = |word: &str| {
+        let seconds = word.parse().ok().filter(|s| (1..=SAFE_MAX).contains(s));
+        seconds.map(Duration::from_secs).ok_or(format!(
+            "not `exact`, `remote` or `remote:SECONDS`, nor seconds from 1 to {SAFE_MAX}"
+        ))
+    };
+    let (every, remote) = match word.split_once(':') {
+        _ if exact => (every, None),
+        _ if word == "remote" => (every, Some(SAFE_REMOTE)),
+        Some(("remote", word)) => (every, Some(seconds(word)?)),
+        _ => (seconds(word)?, None),
+    };
+    Ok(Safety {
+        every,
+        exact,
+        remote,
+    })
 }
 
 fn begin(asked: Option<BeginAt>) -> Begin {

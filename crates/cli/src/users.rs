@@ -2,6 +2,7 @@
 
 use crate::out::Failure;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Names that are looked up at once; the rest are shown as numbers.
@@ -33,6 +34,48 @@ pub fn names(uids: impl Iterator<Item = u32>) -> BTreeMap<u32, String> {
     let keys: Vec<String> = uids.iter().map(u32::to_string).collect();
     let known = entries(&keys).into_iter();
     known.map(|(name, uid)| (uid, name)).collect()
+}
+
+/// A user of this machine.
+pub struct Account {
+    pub uid: u32,
+    pub gid: u32,
+    pub home: PathBuf,
+    own: u32,
+}
+
+impl Account {
+    /// Another user than the one of this command.
+    pub fn is_other(&self) -> bool {
+        self.uid != self.own
+    }
+}
+
+/// A user by its number, passwd(5).
+pub fn account(uid: u32) -> Result<Account, Failure> {
+    let said = Command::new("getent")
+        .args(["passwd", "--", &uid.to_string()])
+        .output();
+    let text = said.map_or_else(
+        |_| String::new(),
+        |s| String::from_utf8_lossy(&s.stdout).into(),
+    );
+    let entry = |line: &str| {
+        let parts: Vec<&str> = line.split(':').collect();
+        let [_, _, number, gid, _, home, _] = parts.as_slice() else {
+            return None;
+        };
+        Some(Account {
+            uid: number.parse().ok().filter(|n| *n == uid)?,
+            gid: gid.parse().ok()?,
+            home: PathBuf::from(home),
+            own: crate::sys::uid(),
+        })
+    };
+    text.lines().next().and_then(entry).ok_or_else(|| Failure {
+        message: format!("no user {uid} is known here; nothing was started"),
+        hint: "`getent passwd` lists the users of this machine".into(),
+    })
 }
 
 /// A user by name or number.

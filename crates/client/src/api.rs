@@ -17,6 +17,7 @@ pub use crate::history::{
     JOB_NODES_MAX, JobUse, NodeUse,
 };
 pub use crate::host::{HostSaid, HostStart, HostUp};
+pub use crate::kept::{KEPT_COMMAND_MAX, KeepAnswer, KeepStep, KeptInfo, LEASE, RecoverStep};
 pub use crate::maintenance::{
     DRAIN_LISTED_MAX, DRAIN_WHY_MAX, DrainChange, DrainInfo, DrainedProcess, Ending, SwitchChange,
     SwitchInfo,
@@ -149,6 +150,16 @@ pub enum Ask {
     /// Write a process, and all that it has started, into a checkpoint file, by its keeper and as its user. Answered when it is
     /// written (`Answer::Checkpointed`).
     Checkpoint(CheckpointOrder),
+    /// Checkpoints of lost or living homes that this node keeps; `all`: that any node of the farm keeps.
+    Kept {
+        all: bool,
+    },
+    /// A step of recovering the programs of a checkpoint that this node keeps.
+    #[schemars(skip)]
+    Recover {
+        id: String,
+        recover: RecoverStep,
+    },
     Leave,
     /// The daemon's identity, version and farm.
     Status,
@@ -261,6 +272,14 @@ pub enum Ask {
     #[schemars(skip)]
     Address {
         node: NodeName,
+    },
+
+    /// From a keeper: a step with the checkpoint of its tree that another node keeps. `at`: that node; `None`: one is chosen.
+    #[schemars(skip)]
+    KeepAway {
+        #[serde(default)]
+        at: Option<NodeName>,
+        step: KeepStep,
     },
 
     // --- from a host; the session then carries its reports ---
@@ -470,6 +489,24 @@ pub enum Answer {
         bytes: u64,
     },
     Checkpointed(Checkpointed),
+    Kept {
+        kept: Vec<KeptInfo>,
+        /// Members that did not answer; what they keep is missing.
+        silent: Vec<NodeName>,
+    },
+    /// To [`Ask::Recover`]: a part of the file, hexadecimal.
+    #[schemars(skip)]
+    KeptPart {
+        size: u64,
+        data: String,
+    },
+    /// To [`Ask::KeepAway`].
+    #[schemars(skip)]
+    KeptAway {
+        at: NodeName,
+        #[serde(flatten)]
+        answer: KeepAnswer,
+    },
     Status {
         node: NodeName,
         farm: String,

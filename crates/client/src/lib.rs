@@ -11,6 +11,7 @@ mod checkpoint;
 mod dfsa;
 mod history;
 mod host;
+mod kept;
 mod line;
 mod maintenance;
 mod mfs;

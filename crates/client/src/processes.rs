@@ -99,11 +99,26 @@ pub struct SafeInfo {
     pub replays: bool,
     /// Why it could not go on if its node were lost now; `None`: it could, or it runs at home.
     pub unsafe_now: Option<String>,
+    /// The node that keeps a checkpoint of the whole tree in case its home is lost, and the age of that, milliseconds.
+    #[serde(default)]
+    pub kept_at: Option<NodeName>,
+    #[serde(default)]
+    pub kept_age_ms: u64,
 }
 
 impl SafeInfo {
     /// In a sentence.
     pub fn words(&self) -> String {
+        match &self.kept_at {
+            Some(node) => {
+                let age_s = self.kept_age_ms / 1000;
+                format!("{}; kept at {node}, {age_s} s old", self.at_home())
+            }
+            None => self.at_home(),
+        }
+    }
+
+    fn at_home(&self) -> String {
         let kept = match self.age_ms {
             Some(ms) => format!(
                 "its checkpoint is {:.1} s old and takes {} of its home; the record since then has {} calls, {} of results; \

@@ -19,6 +19,7 @@ mod moves;
 mod names;
 mod observers;
 mod record;
+mod remote;
 mod restart;
 mod safe;
 mod saved;

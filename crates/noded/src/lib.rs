@@ -22,6 +22,7 @@ mod hex;
 mod hosts;
 mod joining;
 mod keepers;
+mod kept;
 mod lease_holder;
 mod line_sender;
 mod membership;

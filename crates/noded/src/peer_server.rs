@@ -4,6 +4,7 @@
 
 use crate::clock::realtime_ns;
 use crate::error::refusal;
+use crate::kept;
 use crate::membership::{admit_node, apply_statement, remaining};
 use crate::mfs::serve_files;
 use crate::peer::{CallError, PeerAnswer, PeerAsk, Question, Replied, Reply, set_timeouts};
@@ -209,6 +210,28 @@ fn answer(
         }),
         PeerAsk::Versions => Ok(PeerAnswer::Versions {
             info: versions_info(node),
+        }),
+        PeerAsk::Keep {
+            tree,
+            uid,
+            name,
+            step,
+        } => {
+            let owner = kept::Owner {
+                home: &who.node,
+                tree,
+                uid,
+                name: &name,
+            };
+            let answer = kept::step(node, &owner, step)?;
+            Ok(PeerAnswer::Keep { answer })
+        }
+        PeerAsk::Kept { uid, name } => {
+            let kept = kept::kept_here(node, uid, name.as_deref());
+            Ok(PeerAnswer::Kept { kept })
+        }
+        PeerAsk::Boot => Ok(PeerAnswer::Boot {
+            boot: sys::boot_id(),
         }),
         PeerAsk::ProgramPart { offset, data } => {
             upgrade::part(node, offset, &data)?;

@@ -162,6 +162,25 @@ pub fn kernel_release() -> String {
     release.map(|c| char::from(c.cast_unsigned())).collect()
 }
 
+/// Of this boot of the kernel, random(4); empty if it cannot be read.
+pub fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// Bytes that are free for users on the file system of `path`, statvfs(3).
+pub fn free_bytes(path: &std::path::Path) -> io::Result<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: all zeros are a valid struct of numbers.
+    let mut all: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a zero; the kernel writes the struct.
+    if unsafe { libc::statvfs(path.as_ptr(), &raw mut all) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(all.f_bavail.saturating_mul(all.f_frsize))
+}
+
 pub fn euid() -> u32 {
     // SAFETY: cannot fail, no memory involved.
     unsafe { libc::geteuid() }

@@ -3,10 +3,11 @@
 //! From: `keeper/src/daemon.rs`. Next: `client/src/api.rs`.
 
 use crate::lifecycle::{note_calls, scan_children};
-use crate::state::{Process, Tree};
+use crate::state::{Lease, Process, Tree};
 use armento_client::api::{JobUse, ProcInfo, SafeInfo};
 use armento_model::{FileRates, NodeName};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The processes that the daemon is told of. A program that has not been placed yet is left out: two dozen of them at
 /// an instant would make home look too full for any.
@@ -57,7 +58,7 @@ pub fn report_processes(t: &mut Tree) -> (Vec<ProcInfo>, Option<JobUse>) {
             portable: t.keep.is_portable(p.pid),
             age_ms: p.age().as_millis() as u64,
             last_exec: p.usage.last_exec.clone(),
-            safe: safe_info(p),
+            safe: safe_info(p, t.keep.lease.kept(Lease::now())),
         });
     }
     t.unseen = all.is_empty();
@@ -65,7 +66,7 @@ pub fn report_processes(t: &mut Tree) -> (Vec<ProcInfo>, Option<JobUse>) {
     (all, used)
 }
 
-fn safe_info(p: &Process) -> Option<SafeInfo> {
+fn safe_info(p: &Process, kept: Option<(NodeName, Duration)>) -> Option<SafeInfo> {
     let safe = p.safe.as_ref()?;
     let size = safe.record.size();
     Some(SafeInfo {
@@ -76,5 +77,7 @@ fn safe_info(p: &Process) -> Option<SafeInfo> {
         bytes: size.bytes as u64,
         replays: p.replays(),
         unsafe_now: safe.recoverable().err().filter(|_| p.is_away()),
+        kept_age_ms: kept.as_ref().map_or(0, |(_, age)| age.as_millis() as u64),
+        kept_at: kept.map(|(node, _)| node),
     })
 }

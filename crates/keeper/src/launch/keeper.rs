@@ -5,6 +5,7 @@
 use super::leases;
 use super::options::{Begin, Birth, Storm};
 use crate::moves::{refuses_start, run_loss_storm, run_moves, run_storm};
+use crate::remote;
 use crate::safe::make_checkpoints;
 use crate::saved::begin_from_file;
 use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
@@ -191,6 +192,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     // Processes that make room wait for this thread.
     session::never_wait();
     event_loop.hold(&mut world);
+    remote::ended(&keep);
     keep.daemon.close(Duration::from_millis(500));
 }
 
@@ -214,6 +216,9 @@ fn start_threads(
     if keep.settings.safe.is_some() {
         let k = keep.clone();
         spawn::start("checkpoints", move || make_checkpoints(&k))?;
+    }
+    if let Some(every) = keep.settings.safe.and_then(|s| s.remote) {
+        remote::start(keep, every)?;
     }
     if keep.restarts.is_some() {
         let k = keep.clone();

@@ -15,4 +15,4 @@ mod save;
 mod write;
 
 pub(crate) use restart::begin_from_file;
-pub(crate) use save::write_file;
+pub(crate) use save::{save_file, with_descendants, write_file};

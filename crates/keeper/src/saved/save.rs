@@ -28,6 +28,19 @@ const REASONS_MAX: usize = 20;
 
 /// Carries out an order and reports.
 pub fn write_file(keep: &Arc<Keep>, ticket: u64, order: &CheckpointOrder) {
+    keep.daemon.report(match save_file(keep, order) {
+        Ok(done) => Report::Checkpointed { ticket, done },
+        Err(no) => Report::NotCheckpointed {
+            ticket,
+            code: no.code,
+            message: no.message,
+            hint: no.hint,
+        },
+    });
+}
+
+/// Writes a file, if none is being written.
+pub fn save_file(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, Refusal> {
     let done = match keep.saving.swap(true, Ordering::AcqRel) {
         true => Err(refused(
             "busy",
@@ -41,15 +54,7 @@ pub fn write_file(keep: &Arc<Keep>, ticket: u64, order: &CheckpointOrder) {
         }
     };
     armento_tracee::sys::give_back();
-    keep.daemon.report(match done {
-        Ok(done) => Report::Checkpointed { ticket, done },
-        Err(no) => Report::NotCheckpointed {
-            ticket,
-            code: no.code,
-            message: no.message,
-            hint: no.hint,
-        },
-    });
+    done
 }
 
 fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, Refusal> {
@@ -114,7 +119,7 @@ fn can_be_written(order: &CheckpointOrder) -> Result<(), Refusal> {
 }
 
 /// The processes and all that descend from them; a parent before its children.
-fn with_descendants(named: &[Pid]) -> Vec<Pid> {
+pub fn with_descendants(named: &[Pid]) -> Vec<Pid> {
     let mut all: Vec<Pid> = Vec::new();
     let mut next: Vec<Pid> = named.to_vec();
     while let Some(pid) = next.pop() {

@@ -15,6 +15,7 @@ use super::held_opens::HeldOpens;
 use super::held_output::HeldOutput;
 use super::hosts::Hosts;
 use super::job_use::JobTotals;
+use super::lease::Lease;
 use super::leaving::Leaving;
 use super::move_queue::{MoveLocks, MoveQueue, Task, Why};
 use super::moves::Moves;
@@ -112,6 +113,8 @@ pub struct Keep {
     pub held_opens: HeldOpens,
     /// Calls that wait for a checkpoint.
     pub held_output: HeldOutput,
+    /// From the node that keeps a checkpoint of the tree: it may run here.
+    pub lease: Lease,
     /// A checkpoint file is being written.
     pub saving: AtomicBool,
     /// Processes of which a checkpoint is to be made.
@@ -189,6 +192,7 @@ impl Keep {
             storm_call,
             held_opens: HeldOpens::default(),
             held_output: HeldOutput::default(),
+            lease: Lease::default(),
             saving: AtomicBool::new(false),
             checkpoints: PidQueue::default(),
             restarts: restart.map(Restarts::new),

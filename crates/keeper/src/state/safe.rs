@@ -36,6 +36,8 @@ pub struct Safety {
     pub every: Duration,
     /// Nothing leaves a process before a checkpoint covers it.
     pub exact: bool,
+    /// So often a checkpoint of the whole tree is sent to another node, in case home is lost.
+    pub remote: Option<Duration>,
 }
 
 pub struct Safe {
@@ -214,6 +216,7 @@ mod tests {
         Safety {
             every: Duration::from_secs(seconds),
             exact: false,
+            remote: None,
         }
     }
 

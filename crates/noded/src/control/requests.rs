@@ -9,6 +9,7 @@ use super::processes::{everywhere, rows, seen_by};
 use crate::dfsa;
 use crate::error::{FarmError, Result, refusal};
 use crate::keepers::Which;
+use crate::kept;
 use crate::lease_holder;
 use crate::membership::{
     drain_node, leave_farm, remove_node, restart_this, rotate_secret, upgrade_node, versions_at,
@@ -99,6 +100,9 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         Ask::Ps { all: true }
         | Ask::Migrate { .. }
         | Ask::Checkpoint(_)
+        | Ask::KeepAway { .. }
+        | Ask::Kept { .. }
+        | Ask::Recover { .. }
         | Ask::Leave
         | Ask::Drain { .. }
         | Ask::Versions { .. }
@@ -147,6 +151,11 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
         Ask::Ps { .. } => everywhere(asker).await,
         Ask::Migrate { pid, to } => move_process(asker, pid, to).await,
         Ask::Checkpoint(order) => write_checkpoint(asker, order).await,
+        Ask::KeepAway { at, step } => aside(asker, move |a| kept::keep_away(a, at, step)).await,
+        Ask::Kept { all } => aside(asker, move |a| Ok(kept::list(a, all))).await,
+        Ask::Recover { id, recover } => {
+            aside(asker, move |a| kept::recover(a, &id, &recover)).await
+        }
         Ask::Route {
             tree,
             pid,

@@ -5,7 +5,10 @@ use crate::config::Wire;
 use crate::revocation::Signed;
 use crate::state_dir::Member;
 use armento_client::LineError;
-use armento_client::api::{Action, Answer, DrainInfo, ProcInfo, Refusal, VersionsInfo, WebSession};
+use armento_client::api::{
+    Action, Answer, DrainInfo, KeepAnswer, KeepStep, KeptInfo, ProcInfo, Refusal, VersionsInfo,
+    WebSession,
+};
 use armento_link::LinkError;
 use armento_model::{HomePid, NodeName, TreeId};
 use serde::{Deserialize, Serialize};
@@ -56,6 +59,20 @@ pub enum PeerAsk {
     ProgramEnd {
         sha256: String,
     },
+    /// A step with the checkpoint of a tree whose home is the asking node, for that user, called `name` there.
+    Keep {
+        tree: TreeId,
+        uid: u32,
+        name: String,
+        step: KeepStep,
+    },
+    /// The checkpoints that are kept there, of one user or of all.
+    Kept {
+        uid: Option<u32>,
+        name: Option<String>,
+    },
+    /// The boot identifier of the kernel there.
+    Boot,
     // --- from a machine that is in no farm (`remote/`) ---
     /// Uses a token of `armento context invite`.
     SignIn {
@@ -153,6 +170,15 @@ pub enum PeerAnswer {
     },
     Versions {
         info: VersionsInfo,
+    },
+    Keep {
+        answer: KeepAnswer,
+    },
+    Kept {
+        kept: Vec<KeptInfo>,
+    },
+    Boot {
+        boot: String,
     },
     /// Number of processes that have not moved yet.
     Left {

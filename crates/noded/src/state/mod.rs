@@ -5,6 +5,7 @@
 mod asker;
 mod core;
 mod credentials;
+mod kept;
 mod member;
 mod members;
 mod mfs;
@@ -21,6 +22,7 @@ mod web;
 
 pub use asker::{Asker, may};
 pub use core::Core;
+pub use kept::{Arriving, Entry, Kept, Meta, id_of};
 pub use member::{Life, Standing, State};
 pub use mfs::kill_server;
 pub use node::Node;

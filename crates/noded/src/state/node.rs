@@ -5,6 +5,7 @@
 
 use super::core::Core;
 use super::credentials::Credentials;
+use super::kept::Kept;
 use super::members::Members;
 use super::mfs::Mfs;
 use super::revoked::Revoked;
@@ -68,6 +69,8 @@ pub struct Node {
     pub web: Web,
     /// What jobs of this home use.
     pub history: Recorder,
+    /// Checkpoints of other homes' trees.
+    pub kept: Mutex<Kept>,
     /// A program that is arriving.
     pub upload: Mutex<Option<Upload>>,
     /// The daemon has a process of its own, which may become another program …
@@ -100,6 +103,7 @@ impl Node {
         let roster = state.roster()?;
         let mfs = Mfs::recover(&state);
         let web = Web::recover(&state);
+        let kept_here = Kept::recover(&state);
         let kept = armento_history::Settings {
             enabled: config.history.enabled,
             days: config.history.days,
@@ -165,6 +169,7 @@ impl Node {
             web,
             history,
             connections: Connections::default(),
+            kept: Mutex::new(kept_here),
             upload: Mutex::new(None),
             own_process: AtomicBool::new(false),
             restarts: AtomicBool::new(false),

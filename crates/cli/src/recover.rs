@@ -1,0 +1,387 @@
+//! `armento farm recover`: programs of a lost home go on here, from the checkpoints that this node keeps.
+//!
+//! From: `farm.rs`. Next: `noded/src/kept/recover.rs` (the checkpoint is taken), `restart.rs` (a process of its own goes on from it).
+
+use crate::dry_run::{self, DryRun};
+use crate::out::{Failure, ask, say, say_json, table, unexpected_answer};
+use crate::users::{self, Account};
+use armento_client::ANSWER;
+use armento_client::api::{Answer, Ask, KeptInfo, PART_MAX, RecoverStep};
+use armento_model::{NodeName, Pid, clean};
+use serde_json::json;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, fchown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub const HELP: &str = "Examples:
+  armento farm recover --list                what is kept, where, and whether it can be recovered now
+  armento farm recover --dry-run --all
+  armento farm recover n1-00a3b5c7d9e1f203   goes on here, with its output in a file
+  armento farm recover --all                 all of this user's that this node keeps, or of all users if root asks
+
+Programs that were started with `armento run --safe=remote` have a checkpoint at another node. When their home is lost they go
+on from it, on the node that keeps it, under new pids. What they have done since is undone in their files, and done again.";
+
+/// For one answer of the daemon, which may ask all others in turn.
+const LISTED: Duration = Duration::from_secs(60);
+/// A program that goes on from its checkpoint is seen by the daemon after this.
+const BEGINS: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(100);
+/// Bytes of its output that are shown when it has failed.
+const SAID_MAX: usize = 2000;
+
+#[derive(clap::Args)]
+pub struct Recover {
+    /// Checkpoints, as --list names them
+    #[arg(value_name = "ID", required_unless_present_any = ["list", "all"], conflicts_with_all = ["list", "all"])]
+    ids: Vec<String>,
+    /// Show what is kept, on all nodes
+    #[arg(long, conflicts_with_all = ["all", "output", "forget", "dry_run"])]
+    list: bool,
+    /// All that this node keeps and that can be recovered now
+    #[arg(long)]
+    all: bool,
+    /// Standard output and error of the program go to this file [default: armento-ID.out in the user's home directory]
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    output: Option<PathBuf>,
+    /// Keep it no longer, and start nothing
+    #[arg(long, conflicts_with_all = ["all", "output"])]
+    forget: bool,
+    #[command(flatten)]
+    dry: DryRun,
+    /// Print JSON (schema armento.kept/1 of --list, armento.recovered/1)
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn recover(args: &Recover) -> anyhow::Result<i32> {
+    let (kept, silent) = kept()?;
+    if args.list {
+        return Ok(list(&kept, &silent, args.json));
+    }
+    if args.output.is_some() && args.ids.len() > 1 {
+        return Err(Failure {
+            message: "--output names one file, and several programs are named; nothing was started"
+                .into(),
+            hint: "recover one after the other".into(),
+        }
+        .into());
+    }
+    let here = match ask(Ask::Status, ANSWER)? {
+        Answer::Status { node, .. } => node,
+        _ => return Err(unexpected_answer()),
+    };
+    let chosen = chosen(args, &kept, &here)?;
+    if args.dry.dry_run {
+        let would: Vec<String> = chosen.iter().map(|k| plan(args, k)).collect();
+        return Ok(dry_run::show(&would, args.json));
+    }
+    let mut done = Vec::new();
+    let mut code = 0;
+    for k in chosen {
+        if args.forget {
+            step(&k.id, RecoverStep::Forget)?;
+            say(&format!("{} is not kept any more\n", k.id));
+            continue;
+        }
+        match start(args, k) {
+            Ok(begun) => {
+                if !args.json {
+                    say(&begun.text(k));
+                }
+                done.push(json!({ "id": k.id, "pid": begun.pid, "output": begun.output }));
+            }
+            // The others can be recovered all the same.
+            Err(e) if args.all => {
+                eprintln!("armento: {e:#}");
+                code = crate::out::FAILED;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    if args.json {
+        say_json("armento.recovered/1", json!({ "recovered": done }));
+    }
+    Ok(code)
+}
+
+fn kept() -> anyhow::Result<(Vec<KeptInfo>, Vec<NodeName>)> {
+    match ask(Ask::Kept { all: true }, LISTED)? {
+        Answer::Kept { kept, silent } => Ok((kept, silent)),
+        _ => Err(unexpected_answer()),
+    }
+}
+
+fn list(kept: &[KeptInfo], silent: &[NodeName], as_json: bool) -> i32 {
+    if as_json {
+        say_json("armento.kept/1", json!({ "kept": kept, "silent": silent }));
+        return 0;
+    }
+    let row = |k: &KeptInfo| {
+        vec![
+            k.id.clone(),
+            k.node.to_string(),
+            clean(&k.user),
+            age(k),
+            format!("{:.1} MiB", k.bytes as f64 / f64::from(1 << 20)),
+            k.refused
+                .clone()
+                .unwrap_or_else(|| "can be recovered".into()),
+            clean(&k.command),
+        ]
+    };
+    let rows: Vec<Vec<String>> = kept.iter().map(row).collect();
+    let heads = [
+        ("ID", false),
+        ("KEPT AT", false),
+        ("USER", false),
+        ("AGE", true),
+        ("SIZE", true),
+        ("NOW", false),
+        ("COMMAND", false),
+    ];
+    let mut text = match rows.is_empty() {
+        true => "nothing is kept for this user\n".to_owned(),
+        false => table(&heads, &rows),
+    };
+    for node in silent {
+        text += &format!("{node} does not answer: what it keeps is missing here\n");
+    }
+    say(&text);
+    0
+}
+
+fn age(k: &KeptInfo) -> String {
+    format!("{} s", k.age_ms / 1000)
+}
+
+/// Those that were named, or all that can be recovered here.
+fn chosen<'a>(
+    args: &Recover,
+    kept: &'a [KeptInfo],
+    here: &NodeName,
+) -> Result<Vec<&'a KeptInfo>, Failure> {
+    if args.all {
+        let can = |k: &&KeptInfo| k.node == *here && k.refused.is_none();
+        let all: Vec<&KeptInfo> = kept.iter().filter(can).collect();
+        return match all.is_empty() {
+            true => Err(Failure {
+                message: "this node keeps nothing that can be recovered now; nothing was started"
+                    .into(),
+                hint: "`armento farm recover --list` shows what is kept, and why".into(),
+            }),
+            false => Ok(all),
+        };
+    }
+    let named = |id: &String| {
+        let found: Vec<&KeptInfo> = kept.iter().filter(|k| k.id == *id).collect();
+        let own = found.iter().find(|k| k.node == *here);
+        let k = own.or(found.first()).ok_or_else(|| Failure {
+            message: format!(
+                "no checkpoint `{}` of yours is kept; nothing was started",
+                clean(id)
+            ),
+            hint: "`armento farm recover --list` shows what is kept, and where".into(),
+        })?;
+        if k.node != *here {
+            return Err(Failure {
+                message: format!("{id} is kept at {}; nothing was started", k.node),
+                hint: format!("run `armento farm recover {id}` on {}", k.node),
+            });
+        }
+        match &k.refused {
+            Some(why) => Err(Failure {
+                message: format!("{id}: {why}; nothing was started"),
+                hint: match k.home_alive {
+                    true => "it can be recovered when its home is lost".into(),
+                    false => "`armento farm recover --list` shows when it can be".into(),
+                },
+            }),
+            None => Ok(*k),
+        }
+    };
+    args.ids.iter().map(named).collect()
+}
+
+fn plan(args: &Recover, k: &KeptInfo) -> String {
+    let command = clean(&k.command);
+    match args.forget {
+        true => format!("keep {} ({command}) no longer", k.id),
+        false => format!(
+            "let {command} of {} go on here as it was {} ago, as user {}",
+            k.home,
+            age(k),
+            clean(&k.user)
+        ),
+    }
+}
+
+fn step(id: &str, recover: RecoverStep) -> Result<Answer, Failure> {
+    let id = id.to_owned();
+    ask(Ask::Recover { id, recover }, ANSWER)
+}
+
+/// A program that goes on.
+struct Begun {
+    pid: u32,
+    output: PathBuf,
+}
+
+impl Begun {
+    fn text(&self, k: &KeptInfo) -> String {
+        format!(
+            "{} of {} goes on as process {}; its output goes to {}\n",
+            clean(&k.command),
+            k.home,
+            self.pid,
+            clean(&self.output.display().to_string())
+        )
+    }
+}
+
+/// The files are made before anything is taken: a full disk is met then.
+fn start(args: &Recover, k: &KeptInfo) -> anyhow::Result<Begun> {
+    let account = users::account(k.uid)?;
+    let name = |end: &str| account.home.join(format!("armento-{}.{end}", k.id));
+    let output = match &args.output {
+        Some(file) => std::path::absolute(file)?,
+        None => name("out"),
+    };
+    let path = name("ckpt");
+    let out = made(&output, &account, false)?;
+    let mut file = made(&path, &account, true)?;
+    let taken = step(&k.id, RecoverStep::Take)
+        .map_err(anyhow::Error::from)
+        .and_then(|_| fetch(&k.id, &mut file));
+    if let Err(e) = taken {
+        let _ = fs::remove_file(&path);
+        return Err(e);
+    }
+    step(&k.id, RecoverStep::Done)?;
+    let child = spawn(&path, out, &account).map_err(|e| failed(&path, &e.to_string()))?;
+    wait(child, &path, output)
+}
+
+/// Owned by the user. `new`: it must not exist.
+fn made(path: &Path, account: &Account, new: bool) -> Result<File, Failure> {
+    let mut open = OpenOptions::new();
+    // Of another user's directory root believes nothing that is there: no file of that name, no link.
+    let new = new || account.is_other();
+    open.append(true).create(true).create_new(new).mode(0o600);
+    let file = open.open(path).and_then(|file| {
+        if account.is_other() {
+            fchown(&file, Some(account.uid), Some(account.gid))?;
+        }
+        Ok(file)
+    });
+    file.map_err(|e| Failure {
+        message: format!("{}: {e}; nothing was started", path.display()),
+        hint: "remove it if it is of no use, or name another with --output".into(),
+    })
+}
+
+/// Copies the checkpoint from the daemon, in parts.
+fn fetch(id: &str, file: &mut File) -> anyhow::Result<()> {
+    let mut offset = 0;
+    loop {
+        let Answer::KeptPart { size, data } = step(id, RecoverStep::Read { offset })? else {
+            return Err(unexpected_answer());
+        };
+        let bytes = unhex(&data).filter(|b| b.len() <= PART_MAX);
+        let bytes = bytes.ok_or_else(unexpected_answer)?;
+        if bytes.is_empty() && offset < size {
+            return Err(unexpected_answer());
+        }
+        file.write_all(&bytes)?;
+        offset += bytes.len() as u64;
+        if offset >= size {
+            file.sync_data()?;
+            return Ok(());
+        }
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let byte = |pair: &[u8]| {
+        let digit = |c: u8| char::from(c).to_digit(16);
+        u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()
+    };
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    rest.is_empty()
+        .then(|| pairs.iter().map(|p| byte(p)).collect())?
+}
+
+/// `armento restart` as that user, in a process group of its own.
+fn spawn(path: &Path, out: File, account: &Account) -> std::io::Result<Child> {
+    let own = std::env::current_exe()?;
+    let mut command = match account.is_other() {
+        false => Command::new(own),
+        true => {
+            // setpriv(1): the user's groups, too.
+            let mut as_user = Command::new("setpriv");
+            as_user.args([
+                format!("--reuid={}", account.uid),
+                format!("--regid={}", account.gid),
+                "--init-groups".into(),
+                "--".into(),
+            ]);
+            as_user.arg(own).env("HOME", &account.home);
+            as_user
+        }
+    };
+    command
+        .args(["restart", "--pid", "new", "--put-back"])
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(out)
+        .current_dir("/")
+        .process_group(0);
+    command.spawn()
+}
+
+fn failed(path: &Path, why: &str) -> Failure {
+    let path = path.display();
+    Failure {
+        message: format!("it was taken, and could not be started: {why}"),
+        hint: format!("its checkpoint is {path}: `armento restart --pid new --put-back {path}`"),
+    }
+}
+
+/// Until the daemon shows it, or it has ended.
+fn wait(mut child: Child, path: &Path, output: PathBuf) -> anyhow::Result<Begun> {
+    let (pid, until) = (child.id(), Instant::now() + BEGINS);
+    let begun = Begun { pid, output };
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait()? {
+            if status.code() == Some(crate::out::FAILED) {
+                let said = fs::read(&begun.output).unwrap_or_default();
+                let last = &said[said.len().saturating_sub(SAID_MAX)..];
+                let last = String::from_utf8_lossy(last);
+                return Err(failed(path, last.trim()).into());
+            }
+            return Ok(begun);
+        }
+        if runs(pid) {
+            return Ok(begun);
+        }
+        std::thread::sleep(LOOK);
+    }
+    let after = BEGINS.as_secs();
+    Err(failed(
+        path,
+        &format!("it is not seen after {after} s, and may come yet"),
+    )
+    .into())
+}
+
+fn runs(pid: u32) -> bool {
+    let Ok(Answer::Ps { procs }) = ask(Ask::Ps { all: false }, ANSWER) else {
+        return false;
+    };
+    procs.iter().any(|p| Pid::try_from(pid) == Ok(p.pid))
+}
