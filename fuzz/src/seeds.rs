@@ -2,8 +2,8 @@
 
 use armento_abi::{NR_LIMIT, Out, OutRule, Packed, describe};
 use armento_client::api::{
-    Action, Answer, Ask, Body, CheckpointOrder, Dest, HistoryQuery, HostUp, KeeperHello, Line,
-    Order, Report,
+    Action, Answer, Ask, Body, CheckpointOrder, Dest, HistoryQuery, HostUp, KeepStep, KeeperHello,
+    Line, Order, RecoverStep, Report,
 };
 use armento_client::encode as line;
 use armento_gossip::{Entry, Tick, Vector};
@@ -561,6 +561,17 @@ fn control() -> Vec<Seed> {
             action: Action::Renice { pid: 812, nice: 5 },
         }),
         Body::Ask(Ask::Invite { session_s: 3600 }),
+        Body::Ask(Ask::KeepAway {
+            at: Some(name.clone()),
+            step: KeepStep::Part {
+                offset: 0,
+                data: "00ff".into(),
+            },
+        }),
+        Body::Ask(Ask::Recover {
+            id: "n1-0000000000000001".into(),
+            recover: RecoverStep::Read { offset: 5 },
+        }),
         Body::Ask(Ask::History {
             query: HistoryQuery::default(),
         }),
@@ -588,6 +599,21 @@ fn control() -> Vec<Seed> {
             secret: "5ec2e7".into(),
         },
     };
+    let keep = Question {
+        v: 1,
+        ask: PeerAsk::Keep {
+            tree: TreeId(1),
+            uid: 1000,
+            name: "u".into(),
+            step: KeepStep::Begin {
+                size: 9,
+                sha256: "00".into(),
+                command: "perl".into(),
+                boot: "b".into(),
+                dead_ms: 30_000,
+            },
+        },
+    };
     let reply = Replied {
         v: 1,
         reply: Reply::Ok(PeerAnswer::Clock { realtime_ns: -5 }),
@@ -606,6 +632,7 @@ fn control() -> Vec<Seed> {
         "remote",
         tagged(b'q', &text(line(&control))),
     ));
+    all.push(seed("control", "keep", tagged(b'q', &text(line(&keep)))));
     all.push(seed("control", "reply", tagged(b'r', &text(line(&reply)))));
     all.push(seed("control", "up", tagged(b'u', &text(line(&up)))));
     let toml = "cname = \"n1\"\nlisten = \"0.0.0.0:7117\"\nfreeze_ms = 1000\ndead_ms = 3000\nsend_to = [\"n2\"]\n";

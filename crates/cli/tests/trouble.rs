@@ -22,6 +22,7 @@ mod news;
 mod peers;
 mod permissions;
 mod reasons;
+mod recovered;
 mod restarts;
 mod rolling;
 mod rootless;

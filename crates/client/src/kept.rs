@@ -16,12 +16,15 @@ pub const KEPT_COMMAND_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum KeepStep {
-    /// A checkpoint of so many bytes is about to be sent. `boot`: the boot identifier of the home's kernel.
+    /// A checkpoint of so many bytes is about to be sent. `boot`: the boot identifier of the home's kernel; `dead_ms`: the home's
+    /// setting of this name, from its daemon.
     Begin {
         size: u64,
         sha256: String,
         command: String,
         boot: String,
+        #[serde(default)]
+        dead_ms: u64,
     },
     /// A part of it, hexadecimal; each in turn.
     Part {

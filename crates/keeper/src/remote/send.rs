@@ -113,6 +113,7 @@ fn send(keep: &Keep, path: &Path) -> Result<(), String> {
         sha256: hex(&hash),
         command: command.chars().take(KEPT_COMMAND_MAX).collect(),
         boot: boot_id(),
+        dead_ms: 0,
     })?;
     let mut buffer = vec![0; PART_MAX];
     let mut offset = 0;

@@ -14,8 +14,11 @@ use std::time::Duration;
 const ASKED: Duration = Duration::from_secs(3);
 
 /// Passes on one step of the keeper of this session. `at`: where the checkpoint is kept; `None`: a node is chosen.
-pub fn keep_away(asker: &Asker, at: Option<NodeName>, step: KeepStep) -> Result<Answer> {
+pub fn keep_away(asker: &Asker, at: Option<NodeName>, mut step: KeepStep) -> Result<Answer> {
     let node = &asker.node;
+    if let KeepStep::Begin { dead_ms, .. } = &mut step {
+        *dead_ms = node.config.dead_ms;
+    }
     let (tree, uid) = {
         let core = node.lock();
         let keeper = core.keepers.of_session(asker.session);

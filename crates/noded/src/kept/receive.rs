@@ -58,6 +58,7 @@ pub fn step(node: &Node, owner: &Owner, step: KeepStep) -> Result<KeepAnswer> {
             sha256,
             command,
             boot,
+            dead_ms,
         } => {
             let meta = Meta {
                 home: owner.home.clone(),
@@ -66,6 +67,7 @@ pub fn step(node: &Node, owner: &Owner, step: KeepStep) -> Result<KeepAnswer> {
                 user: owner.name.to_owned(),
                 command: shortened(&command),
                 boot: clean(&boot),
+                dead_ms: dead_ms.max(node.config.dead_ms),
                 bytes: None,
                 made_ms: 0,
                 taken: false,

@@ -51,7 +51,6 @@ pub fn list(asker: &Asker, all: bool) -> Answer {
 
 /// Of one user, or of all. `name`: the user's name at the asking node.
 pub fn kept_here(node: &Node, uid: Option<u32>, name: Option<&str>) -> Vec<KeptInfo> {
-    let dead = Duration::from_millis(node.config.dead_ms);
     let all: Vec<(String, Meta, Duration)> = {
         let kept = lock(node);
         let complete = |m: &Meta| m.bytes.is_some() || m.taken;
@@ -59,7 +58,7 @@ pub fn kept_here(node: &Node, uid: Option<u32>, name: Option<&str>) -> Vec<KeptI
             |m: &Meta| uid.is_none_or(|uid| uid == m.uid) && name.is_none_or(|name| name == m.user);
         let all = kept.all.iter();
         all.filter(|(_, e)| complete(&e.meta) && seen(&e.meta))
-            .map(|(id, e)| (id.clone(), e.meta.clone(), e.wait(dead)))
+            .map(|(id, e)| (id.clone(), e.meta.clone(), e.wait()))
             .collect()
     };
     let now = unix_ms();
@@ -143,10 +142,9 @@ pub fn recover(asker: &Asker, id: &str, step: &RecoverStep) -> Result<Answer> {
             Ok(Answer::Done)
         }
         RecoverStep::Forget => {
-            let dead = Duration::from_millis(node.config.dead_ms);
             let home_alive = is_alive(node, &meta.home, &meta.boot);
             let mut kept = lock(node);
-            let wait = kept.all.get(id).map_or(Duration::ZERO, |e| e.wait(dead));
+            let wait = kept.all.get(id).map_or(Duration::ZERO, |e| e.wait());
             // Of one that was recovered the home may still have to be told.
             if let Some(no) = why_not(&meta, home_alive, wait) {
                 return Err(no);
@@ -182,11 +180,10 @@ fn find(asker: &Asker, id: &str) -> Result<Meta> {
 /// From now on the home is told that it must not run the tree.
 fn take(node: &Node, id: &str, meta: &Meta) -> Result<Answer> {
     let home_alive = is_alive(node, &meta.home, &meta.boot);
-    let dead = Duration::from_millis(node.config.dead_ms);
     let mut kept = lock(node);
     let entry = kept.all.get_mut(id).ok_or_else(|| unknown(node, id))?;
     // It may have been renewed meanwhile.
-    let wait = entry.wait(dead);
+    let wait = entry.wait();
     if let Some(mut no) = why_not(&entry.meta, home_alive, wait) {
         no.message = format!("{id}: {}; nothing was started", no.message);
         return Err(no);

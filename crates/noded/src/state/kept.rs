@@ -28,6 +28,8 @@ pub struct Meta {
     pub command: String,
     /// Boot identifier of the home's kernel.
     pub boot: String,
+    /// After which hosts end bodies of the home, milliseconds.
+    pub dead_ms: u64,
     /// Of the checkpoint that is complete; `None`: there is none.
     pub bytes: Option<u64>,
     /// When it was, Unix time in milliseconds.
@@ -53,9 +55,9 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// How long the home may still run the tree. `dead`: after which a host ends programs without their home.
-    pub fn wait(&self, dead: Duration) -> Duration {
-        (LEASE + dead).saturating_sub(self.renewed.elapsed())
+    /// How long the tree may still run: at home under its lease, elsewhere until its hosts end it.
+    pub fn wait(&self) -> Duration {
+        (LEASE + Duration::from_millis(self.meta.dead_ms)).saturating_sub(self.renewed.elapsed())
     }
 }
 
