@@ -31,6 +31,8 @@ const LISTED: Duration = Duration::from_secs(60);
 /// A program that goes on from its checkpoint is seen by the daemon after this.
 const BEGINS: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(100);
+/// Characters of a command in a list.
+const COMMAND_SHOWN: usize = 60;
 /// Bytes of its output that are shown when it has failed.
 const SAID_MAX: usize = 2000;
 
@@ -48,6 +50,9 @@ pub struct Recover {
     /// Standard output and error of the program go to this file [default: armento-ID.out in the user's home directory]
     #[arg(long, value_name = "FILE", conflicts_with = "all")]
     output: Option<PathBuf>,
+    /// The home is off: where its keeper has ended, and the program may run there without one, only a person knows it
+    #[arg(long, conflicts_with_all = ["list", "all", "forget"])]
+    home_is_off: bool,
     /// Keep it no longer, and start nothing
     #[arg(long, conflicts_with_all = ["all", "output"])]
     forget: bool,
@@ -131,7 +136,7 @@ fn list(kept: &[KeptInfo], silent: &[NodeName], as_json: bool) -> i32 {
             k.refused
                 .clone()
                 .unwrap_or_else(|| "can be recovered".into()),
-            clean(&k.command),
+            clean(&k.command).chars().take(COMMAND_SHOWN).collect(),
         ]
     };
     let rows: Vec<Vec<String>> = kept.iter().map(row).collect();
@@ -193,11 +198,16 @@ fn chosen<'a>(
                 hint: format!("run `armento farm recover {id}` on {}", k.node),
             });
         }
+        let stated = args.home_is_off && k.unsure && !k.home_alive && k.wait_ms == 0;
         match &k.refused {
+            Some(_) if stated && !k.taken => Ok(*k),
             Some(why) => Err(Failure {
                 message: format!("{id}: {why}; nothing was started"),
                 hint: match k.home_alive {
                     true => "it can be recovered when its home is lost".into(),
+                    false if k.unsure && k.wait_ms == 0 => {
+                        "be sure that its home is off, then add --home-is-off".into()
+                    }
                     false => "`armento farm recover --list` shows when it can be".into(),
                 },
             }),
@@ -254,7 +264,10 @@ fn start(args: &Recover, k: &KeptInfo) -> anyhow::Result<Begun> {
     let path = name("ckpt");
     let out = made(&output, &account, false)?;
     let mut file = made(&path, &account, true)?;
-    let taken = step(&k.id, RecoverStep::Take)
+    let take = RecoverStep::Take {
+        home_is_off: args.home_is_off,
+    };
+    let taken = step(&k.id, take)
         .map_err(anyhow::Error::from)
         .and_then(|_| fetch(&k.id, &mut file));
     if let Err(e) = taken {
@@ -317,9 +330,9 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 /// `armento restart` as that user, in a process group of its own.
 fn spawn(path: &Path, out: File, account: &Account) -> std::io::Result<Child> {
-    let own = std::env::current_exe()?;
     let mut command = match account.is_other() {
-        false => Command::new(own),
+        // Also when the program was replaced by a new version meanwhile.
+        false => Command::new("/proc/self/exe"),
         true => {
             // setpriv(1): the user's groups, too.
             let mut as_user = Command::new("setpriv");
@@ -329,7 +342,9 @@ fn spawn(path: &Path, out: File, account: &Account) -> std::io::Result<Child> {
                 "--init-groups".into(),
                 "--".into(),
             ]);
-            as_user.arg(own).env("HOME", &account.home);
+            as_user
+                .arg(std::env::current_exe()?)
+                .env("HOME", &account.home);
             as_user
         }
     };

@@ -34,6 +34,8 @@ pub enum KeepStep {
     /// All parts are there: it takes the place of the one before.
     End,
     Renew,
+    /// From the home's daemon: the keeper has ended, and has not said that its tree has.
+    KeeperGone,
     /// The tree has ended: nothing of it is kept any more.
     Forget,
 }
@@ -65,6 +67,9 @@ pub struct KeptInfo {
     pub home_alive: bool,
     /// Until the home has stopped the tree for certain, milliseconds; 0: it has.
     pub wait_ms: u64,
+    /// The keeper at its home has ended, and the program may run there without a lease: who recovers it states that the home is off.
+    #[serde(default)]
+    pub unsure: bool,
     /// The programs were recovered from it.
     pub taken: bool,
     /// Why it cannot be recovered now; `None`: it can.
@@ -75,8 +80,11 @@ pub struct KeptInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum RecoverStep {
-    /// From now on the home may not run them any more.
-    Take,
+    /// From now on the home may not run them any more. `home_is_off`: a person states it, where no lease says it.
+    Take {
+        #[serde(default)]
+        home_is_off: bool,
+    },
     /// The next part of the file.
     Read { offset: u64 },
     /// All of it is there: the node keeps it no longer.

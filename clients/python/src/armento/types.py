@@ -64,6 +64,15 @@ class AnswerMoved:
 
 
 @dataclass
+class AnswerKept:
+    """`type`: `kept`."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "kept"}
+    kept: List[KeptInfo]
+    silent: List[NodeName]
+
+
+@dataclass
 class AnswerStatus:
     """`type`: `status`."""
 
@@ -149,6 +158,26 @@ class AskMigrate:
     TAG: ClassVar[Dict[str, str]] = {"type": "migrate"}
     pid: int
     to: Dest
+
+
+@dataclass
+class AskCheckpoint:
+    """Write a process, and all that it has started, into a checkpoint file, by its keeper and as its user. Answered when it is
+    written (`Answer::Checkpointed`)."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "checkpoint"}
+    file: str
+    pids: List[int]
+    overwrite: bool = False
+    with_files: bool = False
+
+
+@dataclass
+class AskKept:
+    """Checkpoints of lost or living homes that this node keeps; `all`: that any node of the farm keeps."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "kept"}
+    all: bool
 
 
 @dataclass
@@ -261,6 +290,29 @@ class Build:
 
     engine: int = 0
     version: str = ""
+
+
+@dataclass
+class CheckpointOrder:
+    """A checkpoint file that is to be written."""
+
+    file: str
+    pids: List[int]
+    overwrite: bool = False
+    with_files: bool = False
+
+
+@dataclass
+class Checkpointed:
+    """A checkpoint file that was written."""
+
+    distinct_bytes: int
+    file: str
+    file_bytes: int
+    memory_bytes: int
+    pause_us: int
+    pids: List[int]
+    total_us: int
 
 
 @dataclass
@@ -419,6 +471,25 @@ class HistoryRow:
     move_bytes: int = 0
     moves: int = 0
     pause_us: int = 0
+
+
+@dataclass
+class KeptInfo:
+    """A checkpoint that a node keeps for another."""
+
+    age_ms: int
+    bytes: int
+    command: str
+    home: NodeName
+    home_alive: bool
+    id: str
+    node: NodeName
+    taken: bool
+    tree: TreeId
+    uid: int
+    user: str
+    wait_ms: int
+    refused: Optional[str] = None
 
 
 @dataclass
@@ -629,6 +700,8 @@ class SafeInfo:
     pause_us: int
     replays: bool
     age_ms: Optional[int] = None
+    kept_age_ms: int = 0
+    kept_at: Optional[NodeName] = None
     unsafe_now: Optional[str] = None
 
 
@@ -711,8 +784,8 @@ class VersionsInfo:
     sha256: str
 
 
-Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, AnswerStatus, TrustInfo, SwitchInfo, DrainInfo, VersionsInfo, AnswerLog, HistoryInfo, AnswerRemoved, AnswerRotated, MfsInfo, DfsaInfo]
-Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskLeave, AskStatus, AskTrust, AskSwitch, AskDrain, AskVersions, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
+Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, Checkpointed, AnswerKept, AnswerStatus, TrustInfo, SwitchInfo, DrainInfo, VersionsInfo, AnswerLog, HistoryInfo, AnswerRemoved, AnswerRotated, MfsInfo, DfsaInfo]
+Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskCheckpoint, AskKept, AskLeave, AskStatus, AskTrust, AskSwitch, AskDrain, AskVersions, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
 #: Where to move a process.
 Dest = Union[str, Dict[str, Any]]
 #: Processes that leave when a daemon will end for longer than a restart.
@@ -734,6 +807,8 @@ ANSWER_BY_TAG: Dict[str, Any] = {
     "ps": AnswerPs,
     "why": AnswerWhy,
     "moved": AnswerMoved,
+    "checkpointed": Checkpointed,
+    "kept": AnswerKept,
     "status": AnswerStatus,
     "trust": TrustInfo,
     "switches": SwitchInfo,
@@ -755,6 +830,8 @@ ASK_BY_TAG: Dict[str, Any] = {
     "log": AskLog,
     "history": AskHistory,
     "migrate": AskMigrate,
+    "checkpoint": AskCheckpoint,
+    "kept": AskKept,
     "leave": AskLeave,
     "status": AskStatus,
     "trust": AskTrust,

@@ -7,7 +7,7 @@ use crate::{USER, fails_with};
 use serde_json::Value;
 
 /// Lines with a sum: one that is lost or written twice shows.
-const PROGRAM: &str = r#"$| = 1; open(F, ">>", "/tmp/wrote"); $s = 0; for $i (1..1800) { $s += $i; syswrite(F, "$i $s\n"); select(undef, undef, undef, 0.02) } print "end $s\n""#;
+const PROGRAM: &str = r#"$| = 1; open(P, ">", "/tmp/pid"); print P $$; close(P); open(F, ">>", "/tmp/wrote"); $s = 0; for $i (1..1800) { $s += $i; syswrite(F, "$i $s\n"); select(undef, undef, undef, 0.02) } print "end $s\n""#;
 const TURNS: u64 = 1800;
 
 /// Starts a program without the descriptors that the tests were started with: a checkpoint would have to name them.
@@ -17,10 +17,15 @@ const CLEAN: &str = "perl -MPOSIX -e 'POSIX::close($_) for 3..255; exec @ARGV' -
 const POWER_CUT: &str = "pkill -STOP -f '^armento (node|run|host)'; pkill -9 -x perl; pkill -9 -f '^armento (node|run|host)'; true";
 
 fn starts(farm: &Farm) -> String {
+    // Its output leads to another program: where it goes on it gets a file.
     let start = format!(
-        "rm -f /tmp/wrote; {CLEAN} armento run --safe=remote:2 --begin here perl -e '{PROGRAM}' </dev/null >/dev/null 2>/tmp/err & echo $!"
+        "rm -f /tmp/wrote /tmp/pid; {CLEAN} armento run --safe=remote:2 --begin here perl -e '{PROGRAM}' </dev/null 2>/tmp/err | cat >/dev/null 2>&1 & "
     );
-    farm.sh("n1", &start).trim().to_owned()
+    farm.sh("n1", &start);
+    until("its pid", || {
+        !farm.run("n1", "cat /tmp/pid").stdout.is_empty()
+    });
+    farm.sh("n1", "cat /tmp/pid").trim().to_owned()
 }
 
 /// What n2 or n3 keeps of the program, as `node` is told.

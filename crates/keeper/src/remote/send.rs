@@ -44,15 +44,26 @@ pub fn send_copies(keep: &Arc<Keep>, every: Duration) {
             Err(why) => {
                 // A program that is about to begin has none yet: the first failure is not told.
                 if failed && said.as_ref() != Some(&why) {
-                    let line = format!(
-                        "armento: it could not be recovered on another node if this one were lost: {why}\n"
-                    );
-                    tell_user(keep.settings.root, &line);
+                    tell_user(keep.settings.root, &not_kept(keep, &why));
                 }
                 (said, failed) = (Some(why), true);
                 pause = AGAIN.min(every);
             }
         }
+    }
+}
+
+/// Why there is no new checkpoint, for the user.
+fn not_kept(keep: &Keep, why: &str) -> String {
+    let hint = "hint: it is tried again every few seconds; `armento why PID` shows what is kept";
+    match keep.lease.kept(Lease::now()) {
+        Some((at, age)) => format!(
+            "armento: its checkpoint at {at}, {} s old, could not be replaced: {why}\n{hint}\n",
+            age.as_secs()
+        ),
+        None => format!(
+            "armento: it could not be recovered on another node if this one were lost: {why}\n{hint}\n"
+        ),
     }
 }
 

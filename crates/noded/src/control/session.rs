@@ -6,6 +6,7 @@ use super::client::Client;
 use super::requests::{at_once, in_time};
 use crate::dfsa;
 use crate::error::refusal;
+use crate::kept::keeper_gone;
 use crate::line_sender::LINES_MAX;
 use crate::policy::{Asked, Chosen, choose};
 use crate::state::{Asker, Node, sha256};
@@ -30,11 +31,15 @@ pub async fn session(node: Arc<Node>, stream: UnixStream) {
     if let Err(e) = receive(&mut client, read).await {
         tracing::debug!("session of pid {:?}: {e}", client.pid);
     }
-    {
+    let tree = {
         let mut core = client.node.lock();
         let now = client.node.now();
-        if let Some(keeper) = core.keepers.of_session(client.session) {
-            client.node.history.ended(keeper.hello.tree);
+        let tree = core
+            .keepers
+            .of_session(client.session)
+            .map(|k| k.hello.tree);
+        if let Some(tree) = tree {
+            client.node.history.ended(tree);
         }
         let ended = core.keepers.session_ended(client.session);
         if !ended.is_empty() {
@@ -45,6 +50,10 @@ pub async fn session(node: Arc<Node>, stream: UnixStream) {
             client.node.launch_queue.leave(pid);
         }
         core.hosts.session_ended(client.session);
+        tree
+    };
+    if let Some(tree) = tree {
+        keeper_gone(&client.node, tree);
     }
     // Ends when the last question in flight has been answered and its sender is gone.
     drop(client);

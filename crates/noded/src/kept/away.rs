@@ -7,7 +7,8 @@ use crate::peer::{CallError, PeerAnswer, PeerAsk};
 use crate::state::{Asker, Node, State};
 use crate::sys;
 use armento_client::api::{Answer, KeepStep, Refusal};
-use armento_model::NodeName;
+use armento_model::{NodeName, TreeId};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The keeping node's answer to one step. Less than the lease, so that a second try fits into it.
@@ -41,6 +42,7 @@ pub fn keep_away(asker: &Asker, at: Option<NodeName>, mut step: KeepStep) -> Res
         let hint = "`armento farm trust` shows the rules";
         return Err(refusal("not-trusted", what, hint));
     }
+    let forgets = step == KeepStep::Forget;
     let ask = PeerAsk::Keep {
         tree,
         uid,
@@ -51,7 +53,14 @@ pub fn keep_away(asker: &Asker, at: Option<NodeName>, mut step: KeepStep) -> Res
         step,
     };
     match node.call((&at, addr), &ask, ASKED) {
-        Ok(PeerAnswer::Keep { answer }) => Ok(Answer::KeptAway { at, answer }),
+        Ok(PeerAnswer::Keep { answer }) => {
+            let mut core = node.lock();
+            match answer.known && !forgets {
+                true => core.kept_away.insert(tree, (at.clone(), uid)),
+                false => core.kept_away.remove(&tree),
+            };
+            Ok(Answer::KeptAway { at, answer })
+        }
         Ok(_) => Err(refusal(
             "failed",
             format!("{at} gave another answer"),
@@ -63,6 +72,33 @@ pub fn keep_away(asker: &Asker, at: Option<NodeName>, mut step: KeepStep) -> Res
             Err(refusal("silent", what, "`armento nodes` shows which do"))
         }
     }
+}
+
+/// The keeper of a tree has ended, as far as is known, and has not said that the tree has: the node that keeps its checkpoint
+/// learns that no lease speaks for it. A keeper that comes back renews it.
+pub fn keeper_gone(node: &Arc<Node>, tree: TreeId) {
+    let (at, addr, uid) = {
+        let mut core = node.lock();
+        let Some((at, uid)) = core.kept_away.remove(&tree) else {
+            return;
+        };
+        let Some(addr) = core.members.addr_of(&at) else {
+            return;
+        };
+        (at, addr, uid)
+    };
+    let node = node.clone();
+    tokio::task::spawn_blocking(move || {
+        let ask = PeerAsk::Keep {
+            tree,
+            uid,
+            name: String::new(),
+            step: KeepStep::KeeperGone,
+        };
+        if let Err(e) = node.call((&at, addr), &ask, ASKED) {
+            tracing::warn!("{at} does not know that the keeper of tree {tree} has ended: {e}");
+        }
+    });
 }
 
 /// The first of the others, by name, that is alive and to which the user's programs may go.

@@ -11,6 +11,6 @@ mod away;
 mod receive;
 mod recover;
 
-pub use away::keep_away;
+pub use away::{keep_away, keeper_gone};
 pub use receive::{Owner, step};
 pub use recover::{kept_here, list, recover};

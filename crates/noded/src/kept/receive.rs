@@ -1,6 +1,6 @@
 //! The keeping node's side: checkpoints arrive, and each question of their home renews its lease.
 //!
-//! From: `noded/src/peer_server.rs`. Next: `state/kept.rs` (what is kept), `recover.rs`.
+//! From: `noded/src/peer_server.rs`. Next: `noded/src/state/kept.rs` (what is kept), `recover.rs`.
 
 use crate::clock::unix_ms;
 use crate::error::{FarmError, Result, refusal};
@@ -50,7 +50,14 @@ pub fn step(node: &Node, owner: &Owner, step: KeepStep) -> Result<KeepAnswer> {
         if entry.meta.taken {
             return Ok(of_taken(&mut kept, &id, &step));
         }
-        entry.renewed = Instant::now();
+        let unsure = step == KeepStep::KeeperGone;
+        if !unsure {
+            entry.renewed = Instant::now();
+        }
+        if std::mem::replace(&mut entry.meta.unsure, unsure) != unsure {
+            let meta = entry.meta.clone();
+            kept.write(&id, &meta).map_err(|e| cannot_keep(&e))?;
+        }
     }
     match step {
         KeepStep::Begin {
@@ -71,12 +78,13 @@ pub fn step(node: &Node, owner: &Owner, step: KeepStep) -> Result<KeepAnswer> {
                 bytes: None,
                 made_ms: 0,
                 taken: false,
+                unsure: false,
             };
             begin(&mut kept, &id, meta, (size, sha256))?;
         }
         KeepStep::Part { offset, data } => part(&mut kept, &id, offset, &data)?,
         KeepStep::End => end(&mut kept, &id)?,
-        KeepStep::Renew => {}
+        KeepStep::Renew | KeepStep::KeeperGone => {}
         KeepStep::Forget => kept.forget(&id),
     }
     Ok(KeepAnswer {
@@ -87,9 +95,14 @@ pub fn step(node: &Node, owner: &Owner, step: KeepStep) -> Result<KeepAnswer> {
 
 /// The home must not run it any more. Once it has ended it there, that need not be remembered.
 fn of_taken(kept: &mut Kept, id: &str, step: &KeepStep) -> KeepAnswer {
-    let read = kept.all.get(id).is_some_and(|e| e.meta.bytes.is_none());
-    if *step == KeepStep::Forget && read {
-        kept.forget(id);
+    if *step == KeepStep::Forget
+        && let Some(entry) = kept.all.get_mut(id)
+    {
+        entry.told = true;
+        // Else it is being read.
+        if entry.meta.bytes.is_none() {
+            kept.forget(id);
+        }
     }
     KeepAnswer {
         known: true,
@@ -169,6 +182,7 @@ fn begin(kept: &mut Kept, id: &str, meta: Meta, (size, sha256): (u64, String)) -
         meta,
         renewed: Instant::now(),
         arriving: None,
+        told: false,
     });
     entry.arriving = Some(arriving);
     Ok(())
@@ -234,4 +248,84 @@ fn end(kept: &mut Kept, id: &str) -> Result<()> {
     let meta = entry.meta.clone();
     kept.write(id, &meta)
         .map_err(|e: FarmError| cannot_keep(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state_dir::StateDir;
+    use ring::digest::{SHA256, digest};
+
+    fn meta() -> Meta {
+        Meta {
+            home: "n1".parse().expect("name"),
+            tree: TreeId(7),
+            uid: sys::euid(),
+            user: "u".into(),
+            command: "perl".into(),
+            boot: "b".into(),
+            dead_ms: 1,
+            bytes: None,
+            made_ms: 0,
+            taken: false,
+            unsure: false,
+        }
+    }
+
+    fn begins(kept: &mut Kept, bytes: &[u8]) -> String {
+        let id = id_of(&meta().home, meta().tree);
+        let sha256 = hex(digest(&SHA256, bytes).as_ref());
+        begin(kept, &id, meta(), (bytes.len() as u64, sha256)).expect("begins");
+        id
+    }
+
+    #[test]
+    fn complete_checkpoint_replaces_the_one_before_and_outlives_the_daemon() {
+        let path = std::env::temp_dir().join(format!("armento-kept-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        let dir = StateDir::new(path);
+        dir.create().expect("a directory");
+        let mut kept = Kept::recover(&dir);
+        let id = begins(&mut kept, b"first");
+        part(&mut kept, &id, 0, &hex(b"fir")).expect("a part");
+        part(&mut kept, &id, 0, &hex(b"fir")).expect("asked twice");
+        end(&mut kept, &id).expect_err("a part is missing");
+        begins(&mut kept, b"first");
+        part(&mut kept, &id, 1, &hex(b"irst")).expect_err("not in turn");
+        part(&mut kept, &id, 0, &hex(b"first")).expect("a part");
+        end(&mut kept, &id).expect("complete");
+        end(&mut kept, &id).expect("asked twice");
+        begins(&mut kept, b"other");
+        part(&mut kept, &id, 0, &hex(b"wrong")).expect("a part");
+        end(&mut kept, &id).expect_err("another digest");
+        assert_eq!(fs::read(kept.file(&id)).expect("the file"), b"first");
+        let mut next = Kept::recover(&dir);
+        assert_eq!(next.all.get(&id).and_then(|e| e.meta.bytes), Some(5));
+        assert!(
+            !next.all[&id].wait().is_zero(),
+            "its lease is taken as renewed"
+        );
+        next.forget(&id);
+        assert_eq!(fs::read_dir(next.dir()).expect("files").count(), 0);
+        let _ = fs::remove_dir_all(dir.path());
+    }
+
+    #[test]
+    fn home_of_a_recovered_tree_is_told_until_it_has_ended_it() {
+        let path = std::env::temp_dir().join(format!("armento-taken-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        let dir = StateDir::new(path);
+        dir.create().expect("a directory");
+        let mut kept = Kept::recover(&dir);
+        let id = begins(&mut kept, b"x");
+        kept.all.get_mut(&id).expect("it").meta.taken = true;
+        kept.all.get_mut(&id).expect("it").meta.bytes = Some(1);
+        assert!(of_taken(&mut kept, &id, &KeepStep::Forget).taken);
+        assert!(kept.all.contains_key(&id), "it is being read");
+        kept.all.get_mut(&id).expect("it").meta.bytes = None;
+        assert!(of_taken(&mut kept, &id, &KeepStep::Renew).taken);
+        assert!(of_taken(&mut kept, &id, &KeepStep::Forget).taken);
+        assert!(kept.all.is_empty());
+        let _ = fs::remove_dir_all(dir.path());
+    }
 }

@@ -77,6 +77,7 @@ pub fn kept_here(node: &Node, uid: Option<u32>, name: Option<&str>) -> Vec<KeptI
             home_alive,
             wait_ms: wait.as_millis() as u64,
             taken: meta.taken,
+            unsure: meta.unsure,
             home: meta.home,
         }
     };
@@ -118,6 +119,11 @@ fn why_not(meta: &Meta, home_alive: bool, wait: Duration) -> Option<Refusal> {
         let what = format!("{home} may still run it; in {seconds} s it does not");
         return Some(refusal("lease", what, "try again then"));
     }
+    if meta.unsure {
+        let what = format!("its keeper at {home} has ended, and it may run there without one");
+        let hint = "be sure that its home is off, then add --home-is-off";
+        return Some(refusal("unsure", what, hint));
+    }
     None
 }
 
@@ -126,7 +132,7 @@ pub fn recover(asker: &Asker, id: &str, step: &RecoverStep) -> Result<Answer> {
     let node = &asker.node;
     let meta = find(asker, id)?;
     match step {
-        RecoverStep::Take => take(node, id, &meta),
+        RecoverStep::Take { home_is_off } => take(node, id, &meta, *home_is_off),
         RecoverStep::Read { offset } => read(node, id, *offset),
         RecoverStep::Done => {
             let mut kept = lock(node);
@@ -135,6 +141,10 @@ pub fn recover(asker: &Asker, id: &str, step: &RecoverStep) -> Result<Answer> {
             let entry = kept.all.get_mut(id);
             let entry = entry.filter(|e| e.meta.taken && e.meta.bytes.is_some());
             let entry = entry.ok_or_else(|| unknown(node, id))?;
+            if entry.told {
+                kept.forget(id);
+                return Ok(Answer::Done);
+            }
             entry.meta.bytes = None;
             let meta = entry.meta.clone();
             kept.write(id, &meta).map_err(|e| failed(&e))?;
@@ -178,13 +188,17 @@ fn find(asker: &Asker, id: &str) -> Result<Meta> {
 }
 
 /// From now on the home is told that it must not run the tree.
-fn take(node: &Node, id: &str, meta: &Meta) -> Result<Answer> {
+fn take(node: &Node, id: &str, meta: &Meta, home_is_off: bool) -> Result<Answer> {
     let home_alive = is_alive(node, &meta.home, &meta.boot);
     let mut kept = lock(node);
     let entry = kept.all.get_mut(id).ok_or_else(|| unknown(node, id))?;
     // It may have been renewed meanwhile.
     let wait = entry.wait();
-    if let Some(mut no) = why_not(&entry.meta, home_alive, wait) {
+    let known = Meta {
+        unsure: entry.meta.unsure && !home_is_off,
+        ..entry.meta.clone()
+    };
+    if let Some(mut no) = why_not(&known, home_alive, wait) {
         no.message = format!("{id}: {}; nothing was started", no.message);
         return Err(no);
     }

@@ -8,7 +8,7 @@ use crate::keepers::{Consents, Keeper, KeeperTable, Rejoin, TraceRate};
 use armento_balance::{Guest, Ledger};
 use armento_client::api::{GuestInfo, ProcInfo};
 use armento_gossip::{Dice, Tick, Vector};
-use armento_model::{NodeName, Pid, Stay};
+use armento_model::{NodeName, Pid, Stay, TreeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -38,6 +38,8 @@ pub struct Core {
     pub trace_rate: TraceRate,
     /// Shared mounts and other nodes: whether files are opened there directly, or why not.
     pub verdicts: BTreeMap<(PathBuf, NodeName), (bool, String)>,
+    /// Nodes that keep a checkpoint of a tree of this home, and the tree's user.
+    pub kept_away: BTreeMap<TreeId, (NodeName, u32)>,
     /// Number of the newest session or ticket.
     pub count: u64,
 }

@@ -36,6 +36,9 @@ pub struct Meta {
     pub made_ms: u64,
     /// The programs were recovered, or are being.
     pub taken: bool,
+    /// The keeper at the home has ended, its tree perhaps not.
+    #[serde(default)]
+    pub unsure: bool,
 }
 
 /// A checkpoint that is arriving.
@@ -52,6 +55,8 @@ pub struct Entry {
     /// When the home asked for something last.
     pub renewed: Instant,
     pub arriving: Option<Arriving>,
+    /// The home was told that it was taken, and has ended it.
+    pub told: bool,
 }
 
 impl Entry {
@@ -84,6 +89,7 @@ impl Kept {
                         meta,
                         renewed: Instant::now(),
                         arriving: None,
+                        told: false,
                     };
                     all.insert(id.to_owned(), entry);
                 }

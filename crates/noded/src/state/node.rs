@@ -131,6 +131,7 @@ impl Node {
             consents: Consents::recover(&state),
             trace_rate: TraceRate::default(),
             verdicts: BTreeMap::new(),
+            kept_away: BTreeMap::new(),
             count: 0,
             me,
         };
