@@ -7,6 +7,7 @@
 
 mod attributes;
 mod body;
+mod contents;
 mod copies;
 mod mapped;
 mod refuse;

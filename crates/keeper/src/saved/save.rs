@@ -8,6 +8,7 @@
 //!
 //! From: `keeper/src/daemon.rs` (an order). Next: `copies.rs`; then `write.rs`.
 
+use super::contents;
 use super::copies::Copies;
 use super::refuse::{not_copied, refused};
 use super::write::write;
@@ -84,9 +85,10 @@ fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, R
     }
     // All of them stand still.
     let home = look(&pids, order)?;
+    let contents = contents::hold(&home)?;
     let (copied, pause) = copies.go_on().map_err(|e| not_copied(pids[0], &e))?;
     drop(turns);
-    let mut done = write(keep, home, copied, order)?;
+    let mut done = write(keep, home, (copied, contents), order)?;
     done.pause_us = pause.as_micros() as u64;
     done.total_us = begun.elapsed().as_micros() as u64;
     Ok(done)

@@ -2,6 +2,7 @@
 //!
 //! From: `save.rs`. Next: `armento_checkpoint::format`.
 
+use super::contents::Contents;
 use super::copies::Copied;
 use super::mapped;
 use super::refuse::{not_copied, refused};
@@ -24,7 +25,7 @@ const RUN: u64 = 256 << 10;
 pub fn write(
     keep: &Keep,
     mut home: Home,
-    copied: Vec<Copied>,
+    (copied, contents): (Vec<Copied>, Contents),
     order: &CheckpointOrder,
 ) -> Result<Checkpointed, Refusal> {
     record_hashes(&mut home, HASHED_MAX);
@@ -54,10 +55,9 @@ pub fn write(
             .and_then(|()| write_pages(&mut writer, c.pid, &lock(&c.pages)))
             .map_err(|e| unwritten(&e))?;
     }
-    for (key, path) in home.kept_files() {
-        let kept = std::fs::File::open(&path).map_err(|e| FormatError::io("read", &path, e));
-        kept.and_then(|mut file| writer.file(key, &mut file))
-            .map_err(|e| unwritten(&e))?;
+    for (key, mut content) in contents {
+        let done = writer.file(key, &mut content);
+        done.map_err(|e| unwritten(&e))?;
     }
     let Summary {
         totals,
