@@ -490,6 +490,7 @@ class KeptInfo:
     user: str
     wait_ms: int
     refused: Optional[str] = None
+    unsure: bool = False
 
 
 @dataclass

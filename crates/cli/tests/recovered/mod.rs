@@ -150,3 +150,30 @@ fn cut_off_home_stops_its_program_and_ends_it_when_it_was_recovered() {
     is_right(&farm.sh("n2", "cat /tmp/wrote"), TURNS);
     until("nothing kept", || kept(&farm, "n2").is_none());
 }
+
+#[test]
+fn lost_keeper_makes_recovery_ask_whether_the_home_is_off() {
+    let Some(farm) = Farm::up("gone", None) else {
+        return;
+    };
+    starts(&farm);
+    let k = kept_with(&farm, "n2", |k| k["bytes"].as_u64() > Some(0));
+    let id = k["id"].as_str().unwrap_or_default().to_owned();
+    farm.sh("n1", "pkill -9 -f '^armento run'");
+    kept_with(&farm, "n2", |k| k["unsure"] == true);
+    // The daemon alone would not know it either after a new start.
+    farm.sh("n1", "pkill -9 -x perl; ip link set eth0 down");
+    kept_with(&farm, "n2", |k| {
+        k["home_alive"] == false && k["wait_ms"] == 0
+    });
+    let recover = format!("armento farm recover {id}");
+    let out = farm.run("n2", &recover);
+    fails_with(&out, &["its keeper at n1 has ended"]);
+    fails_with(
+        &farm.run("n2", "armento farm recover --all"),
+        &["nothing that can be recovered"],
+    );
+    farm.sh("n2", &format!("{recover} --home-is-off --output /tmp/out"));
+    until("its end", || farm.sh("n2", "cat /tmp/out").contains("end "));
+    is_right(&farm.sh("n2", "cat /tmp/wrote"), TURNS);
+}
