@@ -1,6 +1,6 @@
 //! `armento farm recover`: programs of a lost home go on here, from the checkpoints that this node keeps.
 //!
-//! From: `farm.rs`. Next: `start.rs`.
+//! From: `cli/src/farm.rs`. Next: `start.rs`.
 
 mod start;
 
@@ -10,7 +10,7 @@ use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, KeptInfo, RecoverStep};
 use armento_model::{NodeName, clean};
 use serde_json::json;
-use start::start;
+use start::{start, step};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ pub fn recover(args: &Recover) -> anyhow::Result<i32> {
             say(&format!("{} is not kept any more\n", k.id));
             continue;
         }
-        match start(args, k) {
+        match start(k, args.output.as_deref(), args.home_is_off) {
             Ok(begun) => {
                 if !args.json {
                     say(&begun.text(k));
@@ -219,9 +219,4 @@ fn plan(args: &Recover, k: &KeptInfo) -> String {
             clean(&k.user)
         ),
     }
-}
-
-fn step(id: &str, recover: RecoverStep) -> Result<Answer, Failure> {
-    let id = id.to_owned();
-    ask(Ask::Recover { id, recover }, ANSWER)
 }

@@ -1,8 +1,7 @@
 //! One program goes on from the checkpoint that this node keeps.
 //!
-//! From: `recover/mod.rs`. Next: `noded/src/kept/recover.rs` (the checkpoint is taken), `restart.rs`, in a process of its own.
+//! From: `mod.rs`. Next: `noded/src/kept/recover.rs` (the checkpoint is taken), `cli/src/restart.rs`, in a process of its own.
 
-use super::{Recover, step};
 use crate::out::{Failure, ask, unexpected_answer};
 use crate::users::{self, Account};
 use armento_client::ANSWER;
@@ -21,6 +20,12 @@ const BEGINS: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(100);
 /// Bytes of its output that are shown when it has failed.
 const SAID_MAX: usize = 2000;
+
+/// One step, by this node's daemon.
+pub fn step(id: &str, recover: RecoverStep) -> Result<Answer, Failure> {
+    let id = id.to_owned();
+    ask(Ask::Recover { id, recover }, ANSWER)
+}
 
 /// A program that goes on.
 pub struct Begun {
@@ -41,20 +46,17 @@ impl Begun {
 }
 
 /// The files are made before anything is taken: a full disk is met then.
-pub fn start(args: &Recover, k: &KeptInfo) -> anyhow::Result<Begun> {
+pub fn start(k: &KeptInfo, output: Option<&Path>, home_is_off: bool) -> anyhow::Result<Begun> {
     let account = users::account(k.uid)?;
     let name = |end: &str| account.home.join(format!("armento-{}.{end}", k.id));
-    let output = match &args.output {
+    let output = match output {
         Some(file) => std::path::absolute(file)?,
         None => name("out"),
     };
     let path = name("ckpt");
     let out = made(&output, &account, false)?;
     let mut file = made(&path, &account, true)?;
-    let take = RecoverStep::Take {
-        home_is_off: args.home_is_off,
-    };
-    let taken = step(&k.id, take)
+    let taken = step(&k.id, RecoverStep::Take { home_is_off })
         .map_err(anyhow::Error::from)
         .and_then(|_| fetch(&k.id, &mut file));
     if let Err(e) = taken {
