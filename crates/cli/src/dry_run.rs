@@ -206,6 +206,7 @@ mod tests {
         "farm expel",
         "farm bring",
         "farm upgrade",
+        "farm recover",
         "node drain",
         "node undrain",
         "join",

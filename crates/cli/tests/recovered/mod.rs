@@ -1,7 +1,7 @@
 //! `armento run --safe=remote` and `armento farm recover`: a home is lost, and its program goes on at the node that keeps its
 //! checkpoint; nothing runs twice.
 
-use crate::lab::{Farm, until};
+use crate::lab::{Farm, long, until};
 use crate::restarts::json;
 use crate::{USER, fails_with};
 use serde_json::Value;
@@ -113,6 +113,9 @@ fn program_of_a_lost_home_goes_on_once_at_the_node_that_keeps_it() {
 
 #[test]
 fn cut_off_home_stops_its_program_and_ends_it_when_it_was_recovered() {
+    if !long() {
+        return;
+    }
     let Some(farm) = Farm::up("lease", None) else {
         return;
     };

@@ -1,6 +1,6 @@
 //! What is kept is listed, and programs are recovered from it.
 //!
-//! From: `noded/src/control/requests.rs`. Next: `cli/src/recover.rs`, which starts them.
+//! From: `noded/src/control/requests.rs`. Next: `cli/src/recover/start.rs`, which starts them.
 
 use super::receive::lock;
 use crate::clock::unix_ms;
