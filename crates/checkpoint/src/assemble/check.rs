@@ -1,9 +1,10 @@
 //! Everything that can go wrong, found before a process is started.
 
-use super::by_name::{FILE_FLAGS, try_open};
+use super::by_name::FILE_FLAGS;
 use super::error::AssembleError;
 use super::how::{How, Warning};
 use super::open::needed;
+use super::owner::Owner;
 use super::plan::Plan;
 use super::sys;
 use crate::home::{Bytes, Description, Difference, Home, Kind, OpenFile, Process, difference};
@@ -61,8 +62,9 @@ pub fn check(home: &Home, how: &How) -> Result<Vec<Warning>, AssembleError> {
     for p in &home.processes {
         process(p, &mut warnings)?;
     }
+    let owner = Owner::of(home);
     for d in &home.descriptions {
-        description(d, how, &mut warnings)?;
+        description(d, (how, &owner), &mut warnings)?;
     }
     let (_, limit) = sys::limit(libc::RLIMIT_NOFILE).unwrap_or((0, u64::MAX));
     let needed = needed(home);
@@ -212,11 +214,12 @@ fn limits(p: &Process, warnings: &mut BTreeSet<String>) {
 
 fn description(
     d: &Description,
-    how: &How,
+    (how, owner): (&How, &Owner),
     warnings: &mut BTreeSet<String>,
 ) -> Result<(), AssembleError> {
     let open = |path: &Bytes, flags: u32, of: FileType| {
-        try_open(path, flags, of)
+        owner
+            .open(path, flags, of, None)
             .map(drop)
             .map_err(|source| AssembleError::Open {
                 path: path.to_string(),
@@ -224,8 +227,15 @@ fn description(
             })
     };
     match &d.kind {
-        Kind::File(file) => self::file(file, d, how, warnings),
-        Kind::Directory { path, .. } => open(path, d.flags, FileType::Directory),
+        Kind::File(file) => self::file(file, d, (how, owner), warnings),
+        Kind::Directory { path, dev, ino } => {
+            let was = Some((*dev, *ino));
+            let opened = owner.open(path, d.flags, FileType::Directory, was);
+            opened.map(drop).map_err(|source| AssembleError::Open {
+                path: path.to_string(),
+                source,
+            })
+        }
         Kind::Device { path } if path.0 == b"/dev/tty" => {
             let none = |_| AssembleError::NoTerminal;
             open(path, d.flags, FileType::CharacterDevice).map_err(none)
@@ -244,7 +254,7 @@ fn description(
 fn file(
     file: &OpenFile,
     d: &Description,
-    how: &How,
+    (how, owner): (&How, &Owner),
     warnings: &mut BTreeSet<String>,
 ) -> Result<(), AssembleError> {
     let path = || file.path.to_string();
@@ -255,7 +265,7 @@ fn file(
         };
     }
     let Some(what) = difference(file.path.path(), &file.identity) else {
-        return opens(file, d);
+        return opens(file, d, owner);
     };
     if how.put_back && file.kept.and(how.contents).is_some() {
         warnings.insert(format!(
@@ -264,7 +274,7 @@ fn file(
         ));
         return Ok(());
     }
-    opens(file, d)?;
+    opens(file, d, owner)?;
     let more = match &what {
         Difference::Size { now, .. } if *now < d.offset => "; the program is beyond its end",
         _ if d.writes() => "; what was written after the checkpoint is still in it",
@@ -274,8 +284,10 @@ fn file(
     Ok(())
 }
 
-fn opens(file: &OpenFile, d: &Description) -> Result<(), AssembleError> {
-    let opened = try_open(&file.path, d.flags & !FILE_FLAGS, FileType::RegularFile);
+fn opens(file: &OpenFile, d: &Description, owner: &Owner) -> Result<(), AssembleError> {
+    let was = Some((file.identity.dev, file.identity.ino));
+    let flags = d.flags & !FILE_FLAGS;
+    let opened = owner.open(&file.path, flags, FileType::RegularFile, was);
     opened.map(drop).map_err(|source| AssembleError::Open {
         path: file.path.to_string(),
         source,

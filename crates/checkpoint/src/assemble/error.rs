@@ -121,3 +121,11 @@ impl std::fmt::Display for Step {
         })
     }
 }
+
+/// The rights of the programs' user cannot be taken.
+impl From<io::Error> for AssembleError {
+    fn from(source: io::Error) -> AssembleError {
+        let what = "files of its user".into();
+        AssembleError::Make { what, source }
+    }
+}

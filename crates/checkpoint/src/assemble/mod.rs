@@ -23,6 +23,7 @@ mod descriptors;
 mod error;
 mod how;
 mod open;
+mod owner;
 mod pipes;
 mod plan;
 mod proxy;

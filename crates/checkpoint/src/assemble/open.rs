@@ -1,8 +1,9 @@
 //! Every open file description, made once, at numbers above all that are used.
 
-use super::by_name::{FILE_FLAGS, SETTABLE, reopen, try_open};
+use super::by_name::{FILE_FLAGS, SETTABLE, reopen};
 use super::error::AssembleError;
 use super::how::How;
+use super::owner::Owner;
 use super::pipes;
 use super::put_back;
 use super::sys;
@@ -60,6 +61,7 @@ pub fn needed(home: &Home) -> u64 {
 pub fn all(home: &Home, how: &How) -> Result<Vec<Opened>, AssembleError> {
     let base = base(home);
     let make = |what: String| move |source: io::Error| AssembleError::Make { what, source };
+    let owner = Owner::of(home);
     let mut pipes = pipes::Pipes::new(home);
     let mut unnamed: HashMap<u32, OwnedFd> = HashMap::new();
     let mut opened = Vec::with_capacity(home.descriptions.len());
@@ -71,11 +73,13 @@ pub fn all(home: &Home, how: &How) -> Result<Vec<Opened>, AssembleError> {
                 continue;
             }
             Kind::Pipe { pipe } => pipes.pipe(*pipe, d),
-            Kind::Fifo { pipe, path } => pipes.fifo(*pipe, path, d),
+            Kind::Fifo { pipe, path } => owner.act(|| pipes.fifo(*pipe, path, d)),
             Kind::Socket { pair, end } => pipes.socket(*pair, *end, d),
-            Kind::File(file) => self::file(file, d, how, &mut unnamed),
-            Kind::Directory { path, .. } => try_open(path, d.flags, FileType::Directory),
-            Kind::Device { path } => try_open(path, d.flags, FileType::CharacterDevice),
+            Kind::File(file) => self::file(file, d, how, (&owner, &mut unnamed)),
+            Kind::Directory { path, dev, ino } => {
+                owner.open(path, d.flags, FileType::Directory, Some((*dev, *ino)))
+            }
+            Kind::Device { path } => owner.open(path, d.flags, FileType::CharacterDevice, None),
             Kind::Event { count, semaphore } => event(*count, *semaphore),
             Kind::Timer(t) => timer(t, home.taken),
             Kind::Signals { mask } => sys::signals(*mask),
@@ -143,14 +147,18 @@ fn file(
     file: &OpenFile,
     d: &Description,
     how: &How,
-    unnamed: &mut HashMap<u32, OwnedFd>,
+    (owner, unnamed): (&Owner, &mut HashMap<u32, OwnedFd>),
 ) -> io::Result<OwnedFd> {
     let (Some(key), Some(contents), true) = (file.kept, how.contents, file.deleted) else {
-        return try_open(&file.path, d.flags & !FILE_FLAGS, FileType::RegularFile);
+        let was = Some((file.identity.dev, file.identity.ino));
+        let flags = d.flags & !FILE_FLAGS;
+        return owner.open(&file.path, flags, FileType::RegularFile, was);
     };
     let made = match unnamed.entry(key) {
         Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(new) => new.insert(put_back::without_name(file, key, contents)?),
+        Entry::Vacant(new) => {
+            new.insert(owner.act(|| put_back::without_name(file, key, contents))?)
+        }
     };
     reopen(made.as_fd(), d.flags & !FILE_FLAGS)
 }

@@ -7,6 +7,7 @@ use super::descriptors;
 use super::error::{AssembleError, Step};
 use super::how::How;
 use super::open::{self, Opened};
+use super::owner::Owner;
 use super::plan::{Of, Plan};
 use super::{proxy, put_back, sys};
 use crate::home::{Bytes, Home, Process};
@@ -50,7 +51,7 @@ pub fn assemble(home: &Home, how: &How, board: &Board) -> Result<Infallible, Ass
         return Err(AssembleError::Empty);
     }
     become_root(home, how)?;
-    put_back::all(home, how)?;
+    Owner::of(home).act(|| put_back::all(home, how))?;
     if let Ok((_, hard)) = sys::limit(libc::RLIMIT_NOFILE) {
         drop(sys::set_limit(libc::RLIMIT_NOFILE, hard, hard));
     }

@@ -159,6 +159,35 @@ pub fn become_user(uids: [u32; 3], gids: [u32; 3], groups: &[u32]) -> io::Result
     Ok(())
 }
 
+/// Does something with the files that a user may use: without root's powers over files. KERNEL: setfsuid(2); capabilities(7),
+/// "Effect of user ID changes on capabilities". Before: this thread is root's.
+pub fn with_files_of<T>(
+    (uid, gid, groups): (u32, u32, &[u32]),
+    what: impl FnOnce() -> T,
+) -> io::Result<T> {
+    let own = rustix::process::getgroups()?;
+    let own: Vec<u32> = own.iter().map(|g| g.as_raw()).collect();
+    let set_groups = |all: &[u32]| {
+        // SAFETY: the kernel reads so many numbers.
+        check(unsafe { libc::syscall(libc::SYS_setgroups, all.len(), all.as_ptr()) })
+    };
+    set_groups(groups)?;
+    // SAFETY: numbers only. They tell the value before and no error: asked with one that is none, the value now.
+    let is_user = unsafe {
+        libc::setfsgid(gid);
+        libc::setfsuid(uid);
+        libc::setfsuid(u32::MAX) as u32 == uid
+    };
+    let done = is_user.then(what);
+    // SAFETY: numbers only.
+    unsafe {
+        libc::setfsuid(0);
+        libc::setfsgid(rustix::process::getegid().as_raw());
+    }
+    set_groups(&own)?;
+    done.ok_or_else(|| io::ErrorKind::PermissionDenied.into())
+}
+
 pub fn set_nice(nice: i32) -> io::Result<()> {
     // SAFETY: numbers only.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }.into()).map(drop)

@@ -160,4 +160,16 @@ print('ready', os.getpid(), flush=True)
     let again = Tree::spawn(&mut restart(&dir.at("c"), &["new"]));
     let root = again.pids[0];
     assert_same(&home, &settled(again, root, 1, "34 ").home());
+    // A name that leads elsewhere by now is opened as that user could.
+    fs::write(dir.at("roots"), "of root alone").unwrap();
+    fs::set_permissions(dir.at("roots"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::remove_file(dir.at("errors")).unwrap();
+    std::os::unix::fs::symlink(dir.at("roots"), dir.at("errors")).unwrap();
+    let refused = restart(&dir.at("c"), &["new"]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && said.contains("ermission denied"),
+        "{said}"
+    );
+    assert_eq!(fs::read(dir.at("roots")).unwrap(), b"of root alone");
 }
