@@ -224,7 +224,13 @@ pub fn to_go(info: &DrainInfo) -> u64 {
 fn not_empty(left: &[&DrainInfo], seconds: u32) -> Failure {
     let each: Vec<String> = left
         .iter()
-        .map(|i| format!("{} of {}", to_go(i), i.node))
+        .map(|i| match i.unheard {
+            0 => format!("{} of {}", i.leaving, i.node),
+            n => format!(
+                "{} of {}, where {n} hosts have not reported",
+                i.leaving, i.node
+            ),
+        })
         .collect();
     Failure {
         message: format!(

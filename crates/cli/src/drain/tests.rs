@@ -52,6 +52,15 @@ fn what_is_left_is_named_with_its_reason() {
         ..info()
     };
     assert!(render(&empty).starts_with("n2 is drained\n  and 1 more\n"));
+    let silent = DrainInfo {
+        unheard: 2,
+        ..info()
+    };
+    let said = not_empty(&[&silent], 60).message;
+    assert!(
+        said.contains("left: 1 of n2, where 2 hosts have not reported"),
+        "{said}"
+    );
     let failure = not_empty(&[&info()], 60);
     assert!(
         failure
