@@ -156,6 +156,9 @@ fn cut_off_home_stops_its_program_and_ends_it_when_it_was_recovered() {
 
 #[test]
 fn lost_keeper_makes_recovery_ask_whether_the_home_is_off() {
+    if !long() {
+        return;
+    }
     let Some(farm) = Farm::up("gone", None) else {
         return;
     };
