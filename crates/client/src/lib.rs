@@ -9,6 +9,7 @@ mod again;
 pub mod api;
 mod checkpoint;
 mod dfsa;
+pub mod hex;
 mod history;
 mod host;
 mod kept;

@@ -18,7 +18,6 @@ mod dfsa;
 mod error;
 mod file_servers;
 mod gossip;
-mod hex;
 mod hosts;
 mod joining;
 mod keepers;
@@ -45,7 +44,6 @@ mod work;
 pub use config::{Config, Wire};
 pub use daemon::{Options, Running, is_waiting, run, run_service, start};
 pub use error::{Candidate, FarmError};
-pub use hex::hex;
 pub use membership::{
     Enrolled, InitOptions, Invitation, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, init,
     invitations, join, leave_without_daemon, new_token, plan_init, plan_join, plan_leave,

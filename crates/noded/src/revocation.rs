@@ -4,9 +4,9 @@
 //! and pass its list to every handshake. `membership/revoke.rs` applies it.
 
 use crate::error::FarmError;
-use crate::hex::{hex, unhex};
 use crate::state_dir::{Farm, StateDir};
 use armento_client::api::DrainChange;
+use armento_client::hex::{hex, unhex};
 use armento_link::{NodeKeys, signed_by};
 use armento_model::NodeName;
 use ring::digest::{SHA256, digest};

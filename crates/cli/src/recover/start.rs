@@ -6,6 +6,7 @@ use crate::out::{Failure, ask, unexpected_answer};
 use crate::users::{self, Account};
 use armento_client::ANSWER;
 use armento_client::api::{Answer, Ask, KeptInfo, PART_MAX, RecoverStep};
+use armento_client::hex::unhex;
 use armento_model::{Pid, clean};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -105,16 +106,6 @@ fn fetch(id: &str, file: &mut File) -> anyhow::Result<()> {
             return Ok(());
         }
     }
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let byte = |pair: &[u8]| {
-        let digit = |c: u8| char::from(c).to_digit(16);
-        u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()
-    };
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    rest.is_empty()
-        .then(|| pairs.iter().map(|p| byte(p)).collect())?
 }
 
 /// `armento restart` as that user, in a process group of its own.

@@ -229,7 +229,7 @@ fn send(node: &NodeName, file: &Path, size: u64, target: &Target) -> anyhow::Res
         if bytes.is_empty() {
             break;
         }
-        let data = armento_noded::hex(&bytes);
+        let data = armento_client::hex::hex(&bytes);
         order(UpgradeStep::Part { offset, data })?;
         offset += bytes.len() as u64;
     }

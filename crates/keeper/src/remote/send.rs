@@ -8,6 +8,7 @@ use crate::state::{Keep, Lease, Verdict, tell_user};
 use armento_checkpoint::home::sha256;
 use armento_client::AskError;
 use armento_client::api::{CheckpointOrder, KEPT_COMMAND_MAX, KeepStep, PART_MAX};
+use armento_client::hex::hex;
 use armento_model::clean;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -160,11 +161,4 @@ fn step(keep: &Keep, make: impl Fn() -> KeepStep) -> Result<(), String> {
 fn boot_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |n: u8| char::from(DIGITS[usize::from(n)]);
-    let both = bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]);
-    both.collect()
 }

@@ -51,8 +51,10 @@ pub fn begin_from_file(keep: &Arc<Keep>) {
                 e.stay().remedy()
             );
             tell_user(pid, &line);
-            // None of them goes on without the others.
-            for pid in restarts.pids() {
+            // None of them goes on without the others. One that has ended may have left its number to a stranger.
+            let alive = keep.pids();
+            let of_tree = |other: &Pid| *other == pid || alive.contains(other);
+            for pid in restarts.pids().into_iter().filter(of_tree) {
                 let _ = sys::kill(pid, libc::SIGKILL);
             }
         }

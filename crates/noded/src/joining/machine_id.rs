@@ -3,7 +3,7 @@
 //! machine-id(5): the id itself is not to be told to others; a keyed hash of it is
 //! (sd_id128_get_machine_app_specific(3)). Ours is one a farm, so that two farms cannot compare theirs.
 
-use crate::hex::hex;
+use armento_client::hex::hex;
 use ring::hmac;
 
 const FILE: &str = "/etc/machine-id";

@@ -1,6 +1,6 @@
 //! Challenge and proof between a joiner and the member that admits it.
 
-use crate::hex::hex;
+use armento_client::hex::hex;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;

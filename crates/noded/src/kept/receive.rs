@@ -4,10 +4,10 @@
 
 use crate::clock::unix_ms;
 use crate::error::{FarmError, Result, refusal};
-use crate::hex::{hex, unhex};
 use crate::state::{Arriving, Entry, Kept, Meta, Node, id_of};
 use crate::sys;
 use armento_client::api::{KEPT_COMMAND_MAX, KeepAnswer, KeepStep, PART_MAX, Refusal};
+use armento_client::hex::{hex, unhex};
 use armento_model::{NodeName, TreeId, clean};
 use std::fs::{self, OpenOptions};
 use std::io::Write;

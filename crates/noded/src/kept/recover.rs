@@ -5,11 +5,11 @@
 use super::receive::lock;
 use crate::clock::unix_ms;
 use crate::error::{Result, refusal};
-use crate::hex::hex;
 use crate::peer::{CallError, PeerAnswer, PeerAsk};
 use crate::state::{Asker, Meta, Node, may};
 use crate::sys;
 use armento_client::api::{Answer, KeptInfo, PART_MAX, RecoverStep, Refusal};
+use armento_client::hex::hex;
 use armento_model::NodeName;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -6,13 +6,13 @@
 use super::tokens::{self, Denied};
 use crate::clock::{Moments, realtime_ns, span, unix_now};
 use crate::error::{FarmError, refusal};
-use crate::hex::hex;
 use crate::joining::{Unreached, machine_hash, probe};
 use crate::peer::{JoinAsk, Joined, PeerAnswer};
 use crate::state::{Node, Standing};
 use crate::state_dir::Member;
 use crate::version::VERSION;
 use armento_client::api::Refusal;
+use armento_client::hex::hex;
 use armento_link::sockets;
 use armento_model::ENGINE_VERSION;
 use std::cmp::Ordering;

@@ -6,12 +6,12 @@
 use super::revoke::apply_statement;
 use super::tokens;
 use crate::error::{FarmError, Result, refusal};
-use crate::hex::{hex, unhex};
 use crate::peer::{CallError, PeerAnswer, PeerAsk};
 use crate::revocation::{REMOVED_MAX, Removed, Revocation, Signed, Statement};
 use crate::state::{Asker, Node, call, may, no_such_node};
 use crate::sys;
 use armento_client::api::{Answer, Refusal};
+use armento_client::hex::{hex, unhex};
 use armento_link::{FarmKeys, LinkError, random_hex};
 use armento_model::NodeName;
 use std::collections::BTreeMap;

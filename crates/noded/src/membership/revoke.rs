@@ -3,7 +3,6 @@
 //! From: `noded/src/membership/remove.rs`. Next: `noded/src/policy/enforce.rs`.
 
 use crate::error::refusal;
-use crate::hex::hex;
 use crate::hosts::kill;
 use crate::peer::{self, PeerAnswer, PeerAsk};
 use crate::policy::{drain, drain_this};
@@ -11,6 +10,7 @@ use crate::revocation::{Removed, Revocation, Signed, Stated, Statement};
 use crate::state::Node;
 use crate::upgrade::announced;
 use armento_client::api::{Body, Order, Refusal};
+use armento_client::hex::hex;
 use armento_link::serial_of;
 use armento_model::NodeName;
 use std::sync::{Arc, PoisonError};

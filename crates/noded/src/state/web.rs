@@ -7,9 +7,9 @@
 
 use crate::clock::unix_now;
 use crate::error::{Result, refusal};
-use crate::hex::hex;
 use crate::state_dir::StateDir;
 use armento_client::api::WebSession;
+use armento_client::hex::hex;
 use armento_link::{ca_hash, random_hex};
 use serde::{Deserialize, Serialize};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
 //! The file of this node's program: replaced whole, or not at all, with the one of before kept beside it.
 
 use crate::error::{FarmError, refusal};
-use crate::hex::hex;
 use armento_client::api::{Build, PROGRAM_MAX, ProgramVersions};
+use armento_client::hex::hex;
 use armento_link::ca_hash;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! Bytes as hexadecimal digits.
+//! Bytes as hexadecimal digits: parts of files in messages, digests, identifiers.
 
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -7,6 +7,7 @@ pub fn hex(bytes: &[u8]) -> String {
     both.collect()
 }
 
+/// `None` if the text is not pairs of such digits.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
