@@ -190,6 +190,10 @@ fn main() -> ExitCode {
     let first = words.next();
     match first.as_ref().and_then(|a| a.to_str()) {
         Some("host") => return code(armento_host::main()),
+        Some(armento_keeper::TAKE_OVER) => {
+            let state = words.next().and_then(|w| w.to_str()?.parse().ok());
+            return code(armento_keeper::succeed(state.unwrap_or(-1)));
+        }
         Some(mfs::SERVE) => return code(mfs::serve_main()),
         Some(mfs::MOUNT) => return code(mfs::mount_main(std::env::args_os().nth(2).as_deref())),
         Some(web_server::VERB) => return code(web_server::main()),

@@ -29,8 +29,8 @@ pub use crate::mfs::{
 pub use crate::orders::{Order, Ran, Report};
 pub use crate::processes::{Dest, GuestInfo, ProcInfo, SafeInfo};
 pub use crate::upgrade::{
-    Build, PART_MAX, PROGRAM_MAX, ProgramVersions, RunningBuild, UpgradeStep, VERSION_MAX,
-    VersionsInfo,
+    Build, PART_MAX, PROGRAM_MAX, ProgramVersions, RunningBuild, StayingKeeper, UpgradeStep,
+    VERSION_MAX, VersionsInfo,
 };
 pub use crate::web::{
     Action, ProcRow, ROW_COMMAND_MAX, ROWS_MAX, WEB_PORT, WebKeys, WebSession, WebStart, WebTicket,

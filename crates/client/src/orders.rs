@@ -54,6 +54,9 @@ pub enum Order {
     /// To a keeper or host: that node is not a member any more. Links to it end, with the processes there; request a
     /// new identity, which does not connect to it.
     Cut { node: NodeName },
+    /// To a keeper: become this program, the daemon's own, by its path, device and inode. Report `KeepsProgram` if that is not
+    /// possible; else the next program says hello.
+    BecomeProgram { path: String, dev: u64, ino: u64 },
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
     ToCome,
@@ -96,6 +99,10 @@ pub enum Report {
         code: String,
         message: String,
         hint: String,
+    },
+    /// From a keeper that was to become another program: it goes on as the one that it is.
+    KeepsProgram {
+        why: String,
     },
     /// It came home without an order: its node sent it away, or a call could only be served at home.
     CameHome {

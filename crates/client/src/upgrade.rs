@@ -1,6 +1,6 @@
 //! Versions that run on a node, and the replacement of its program.
 
-use armento_model::{ENGINE_VERSION, NodeName};
+use armento_model::{ENGINE_VERSION, NodeName, Pid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,8 +59,22 @@ pub struct VersionsInfo {
     pub previous: bool,
     /// The node lets a holder of the farm's key replace its program.
     pub allow_upgrade: bool,
+    /// Keepers of another program become the daemon's.
+    #[serde(default)]
+    pub upgrade_keepers: bool,
     pub keepers: Vec<RunningBuild>,
+    /// Keepers that could not become the daemon's program when they were last told to.
+    #[serde(default)]
+    pub staying: Vec<StayingKeeper>,
     pub hosts: Vec<RunningBuild>,
+}
+
+/// A keeper that goes on with the program that it was started from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StayingKeeper {
+    /// The first process of its tree.
+    pub process: Pid,
+    pub why: String,
 }
 
 /// Keepers, or hosts, of one build.

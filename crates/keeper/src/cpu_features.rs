@@ -7,6 +7,7 @@ use armento_client::api::CpuSet;
 use armento_migrate::image::Processor;
 use armento_model::Pid;
 use armento_sense::{cpu_set, xsave};
+use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
 use std::fs;
 use std::sync::OnceLock;
@@ -16,7 +17,7 @@ pub const VARIABLE: &CStr = c"GLIBC_TUNABLES";
 const HWCAPS: &str = "glibc.cpu.hwcaps=";
 
 /// What `--portable` starts with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Portable {
     /// What all nodes have.
     pub common: CpuSet,

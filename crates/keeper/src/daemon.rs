@@ -4,6 +4,7 @@
 //! A session that breaks is taken up again; while there is none, nothing moves and everything runs.
 
 use crate::events::report_processes;
+use crate::handover::become_program;
 use crate::hosts::cut_off;
 use crate::lifecycle::scan_children;
 use crate::saved::write_file;
@@ -23,6 +24,9 @@ const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// … and when nothing has for so long.
 const REPORT_CALM: Duration = Duration::from_secs(1);
 const CALM_AFTER: Duration = Duration::from_secs(5);
+
+/// How long no session is begun when the keeper is about to become another program.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// Questions that wait for their answers; more are refused.
 const ASKED_MAX: usize = 64;
@@ -145,9 +149,9 @@ impl Drop for Control {
     }
 }
 
-/// Serves until closed.
-pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
-    let mut session = Some(Control::new(session));
+/// Serves until closed; without a session one is looked for first.
+pub fn run(keep: &Arc<Keep>, session: Option<Session>, mut inbox: Inbox) {
+    let mut session = session.map(Control::new);
     let mut pace = Pace::new();
     let mut search = Search::default();
     let mut program = None;
@@ -172,6 +176,12 @@ pub fn run(keep: &Arc<Keep>, session: Session, mut inbox: Inbox) {
                 last_report(keep, &session);
                 let _ = tx.send(());
                 return;
+            }
+            if let Item::Pause(tx) = item {
+                session = None;
+                search.rest();
+                let _ = tx.send(());
+                continue;
             }
             match &item {
                 Item::Report(r) if matches!(**r, Report::Moved { .. }) => pace.moved(),
@@ -231,6 +241,11 @@ struct Search {
 impl Search {
     fn is_due(&self) -> bool {
         self.due.is_none_or(|due| Instant::now() >= due)
+    }
+
+    /// Not for a while.
+    fn rest(&mut self) {
+        self.due = Some(Instant::now() + PAUSE);
     }
 
     fn look(&mut self, keep: &Keep) -> Option<Control> {
@@ -315,6 +330,12 @@ fn take(keep: &Arc<Keep>, order: Order) {
         Order::Checkpoint { ticket, order } => {
             let k = keep.clone();
             spawn::soon("checkpoint-file", move || write_file(&k, ticket, &order));
+        }
+        Order::BecomeProgram { path, dev, ino } => {
+            let k = keep.clone();
+            spawn::soon("handover", move || {
+                become_program(&k, path.as_ref(), (dev, ino))
+            });
         }
         Order::Closed { nodes } => keep.hosts.close(nodes),
         Order::Cut { node } => cut_off(keep, &node),

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -84,8 +84,8 @@ pub fn give_up_inheritance(keep: &[RawFd]) {
             libc::signal(sig, libc::SIG_IGN);
         }
         libc::chdir(c"/".as_ptr());
-        libc::prctl(libc::PR_SET_NAME, c"armento-keeper".as_ptr(), 0, 0, 0);
     }
+    name_process();
 }
 
 /// Where the keeper's own messages go, for the search of a defect.
@@ -155,6 +155,41 @@ pub fn exec(command: &[OsString], variable: Option<(&CStr, &str)>) -> io::Error 
         libc::execvp(argv[0], argv.as_ptr());
     }
     io::Error::last_os_error()
+}
+
+/// Has the next program of this process inherit a descriptor.
+pub fn hand_down(f: &File) -> io::Result<()> {
+    // SAFETY: plain numbers on a live descriptor.
+    match unsafe { libc::fcntl(f.as_raw_fd(), libc::F_SETFD, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A descriptor that the program before this one handed down. Before: nothing else of this program uses the number.
+pub fn handed_down(fd: RawFd) -> io::Result<File> {
+    // SAFETY: plain numbers; if it is open, nothing else owns it, so closing it is right.
+    unsafe {
+        if fd <= 2 || libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) != 0 {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        Ok(File::from_raw_fd(fd))
+    }
+}
+
+/// execve(2) with this environment, signal mask and dispositions. Returns only on failure, and changes nothing then.
+pub fn become_program(path: &CStr, args: &[&CStr]) -> io::Error {
+    let mut argv: Vec<*const libc::c_char> = args.iter().map(|a| a.as_ptr()).collect();
+    argv.push(std::ptr::null());
+    // SAFETY: a live string, and a NULL-terminated array of live strings.
+    unsafe { libc::execv(path.as_ptr(), argv.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// The name of a keeper's process, as lists show it. KERNEL: execve(2) has given it the program's.
+pub fn name_process() {
+    // SAFETY: a static string.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"armento-keeper".as_ptr(), 0, 0, 0) };
 }
 
 /// What Rust's start-up changes and an exec'd program would inherit: it ignores SIGPIPE, and opens /dev/null for

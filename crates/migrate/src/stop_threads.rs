@@ -155,6 +155,25 @@ impl StoppedThreads {
         }
     }
 
+    /// The same process, whose threads this process stopped before it began its present program: `halted` with the
+    /// signals that they stopped at.
+    pub fn inherited(
+        pid: Pid,
+        seized: BTreeSet<Tid>,
+        halted: impl IntoIterator<Item = (Tid, Option<(i32, SigInfo)>)>,
+    ) -> StoppedThreads {
+        let halted = halted.into_iter().filter_map(|(tid, signal)| {
+            let thread = Stopped::inherited(tid)?;
+            Some(Halted { thread, signal })
+        });
+        StoppedThreads {
+            pid,
+            halted: halted.collect(),
+            seized,
+            calls: None,
+        }
+    }
+
     /// Seizes all threads without stopping them.
     pub fn seize(&mut self, options: u64) -> Result<()> {
         loop {

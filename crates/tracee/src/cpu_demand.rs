@@ -10,7 +10,7 @@ const FULL: u64 = 90;
 const THREADS_MAX: usize = 64;
 
 /// Stores how long each thread had been runnable at the last measurement.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Demand {
     at: Instant,
     had: HashMap<i32, u64>,

@@ -22,7 +22,7 @@ const TABLE_MAX: u64 = 1 << 20;
 const ESTABLISHED: &str = "01";
 
 /// What a process has done so far since it was first looked at.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Messages {
     counts: MessageCounts,
     /// The kernel's counts at the last look.

@@ -73,6 +73,14 @@ impl Stopped {
         Stopped(tid)
     }
 
+    /// One that this process stopped before it began its present program: execve(2) of the tracer leaves tracees as they
+    /// are. `None`: it is not stopped, or another traces it.
+    pub fn inherited(tid: Tid) -> Option<Stopped> {
+        let s = crate::status::read(tid).ok()?;
+        let ours = s.tracer as u32 == std::process::id();
+        (ours && matches!(s.state, 't' | 'T')).then_some(Stopped(tid))
+    }
+
     pub fn tid(&self) -> Tid {
         self.0
     }

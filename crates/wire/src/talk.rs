@@ -551,6 +551,8 @@ pub enum ToHost {
         errno: i32,
     },
     Alive,
+    /// No process of the tree is on its way: a host without guests ends. Its keeper becomes another program.
+    End,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -111,7 +111,8 @@ pub fn upgrade(args: &Upgrade) -> anyhow::Result<i32> {
                 true => install_here(info, &file, &target)?,
                 false => send(&plan.name, &file, size, &target)?,
             }
-            answers(info, args.timeout, |now| now.sha256 == target.sha256)
+            answers(info, args.timeout, |now| now.sha256 == target.sha256)?;
+            keepers_follow(&plan.name, &waiting, args.timeout)
         };
         if let Err(e) = around(&plan.name, args, put) {
             return Err(stopped(&plan.name, &format!("{e:#}"), &done, &plans));
@@ -255,6 +256,49 @@ fn answers(
     anyhow::bail!("it does not answer with the new program after {seconds} s: {last}")
 }
 
+/// Waits until the node's keepers are its daemon's program, or cannot become it. Those that take longer follow later.
+fn keepers_follow(node: &NodeName, waiting: &Waiting, seconds: u32) -> anyhow::Result<()> {
+    let until = Instant::now() + Duration::from_secs(seconds.into());
+    while Instant::now() < until {
+        let info = look(node)?;
+        let others = info.keepers.iter().filter(|k| !k.same_file);
+        let others = others.map(|k| k.count).sum::<u64>();
+        let left = others.saturating_sub(info.staying.len() as u64);
+        if left == 0 || !info.upgrade_keepers {
+            return Ok(());
+        }
+        waiting.say(format!(
+            "{left} keepers of {node} are left with the program of before"
+        ));
+        sleep(CHECK_EVERY);
+    }
+    Ok(())
+}
+
+/// Keepers of these nodes that could not become their daemon's program.
+fn staying(nodes: &[NodeName]) -> Vec<Value> {
+    let of_node = |node: &NodeName| {
+        let info = look(node).ok()?;
+        let each = info.staying.into_iter().map(
+            |k| json!({ "node": node, "process": k.process, "why": armento_model::clean(&k.why) }),
+        );
+        Some(each.collect::<Vec<_>>())
+    };
+    nodes.iter().filter_map(of_node).flatten().collect()
+}
+
+fn say_staying(staying: &[Value]) {
+    for k in staying {
+        let word = |key: &str| k[key].as_str().unwrap_or_default().to_owned();
+        say(&format!(
+            "the keeper of process {} on {} goes on with its program, and is told again in five minutes: {}\n",
+            k["process"],
+            word("node"),
+            word("why")
+        ));
+    }
+}
+
 fn show_plan(plans: &[NodePlan], target: &Target, as_json: bool) -> i32 {
     let would: Vec<String> = plans.iter().flat_map(|p| lines(p, target)).collect();
     if !as_json {
@@ -314,13 +358,15 @@ fn report(done: &[NodeName], plans: &[NodePlan], as_json: bool) -> anyhow::Resul
         .filter(|p| matches!(p.step, Step::ByHand | Step::TooFar))
         .map(|p| p.name.clone())
         .collect();
+    let staying = staying(done);
     if as_json {
         say_json(
             "armento.farm-upgrade/1",
-            json!({ "upgraded": done, "left": left }),
+            json!({ "upgraded": done, "left": left, "keepers": staying }),
         );
     } else {
         say(&format!("upgraded: {}\n", names(done)));
+        say_staying(&staying);
     }
     if left.is_empty() {
         return Ok(0);
@@ -360,8 +406,10 @@ fn rollback(args: &Upgrade, nodes: Vec<(NodeName, bool)>) -> anyhow::Result<i32>
             .collect();
         return Ok(dry_run::show(&would, args.json));
     }
+    let waiting = Waiting::new("");
     let mut done = Vec::new();
     for (info, name, here) in infos {
+        waiting.say(format!("putting the program of before back on {name}"));
         let rolled = match info {
             Ok(info) if !info.previous => continue,
             Ok(info) => around(&name, args, || {
@@ -369,7 +417,8 @@ fn rollback(args: &Upgrade, nodes: Vec<(NodeName, bool)>) -> anyhow::Result<i32>
                     true => rollback_here(&info)?,
                     false => rollback_there(&name)?,
                 }
-                answers(&info, args.timeout, |_| true)
+                answers(&info, args.timeout, |_| true)?;
+                keepers_follow(&name, &waiting, args.timeout)
             }),
             Err(e) => Err(e.into()),
         };
@@ -378,11 +427,14 @@ fn rollback(args: &Upgrade, nodes: Vec<(NodeName, bool)>) -> anyhow::Result<i32>
         }
         done.push(name);
     }
+    drop(waiting);
+    let staying = staying(&done);
     if args.json {
-        let fields = json!({ "upgraded": done, "left": [] });
+        let fields = json!({ "upgraded": done, "left": [], "keepers": staying });
         say_json("armento.farm-upgrade/1", fields);
     } else {
         say(&format!("put back: {}\n", names(&done)));
+        say_staying(&staying);
     }
     Ok(0)
 }

@@ -94,9 +94,25 @@ pub fn lines(plan: &NodePlan, target: &Target) -> Vec<String> {
         Step::Upgrade => target.versions.build.engine,
         _ => info.build.engine,
     };
-    lines.extend(info.keepers.iter().map(|k| keeper(name, k, engine)));
+    lines.extend(info.keepers.iter().map(|k| {
+        let follows = info.upgrade_keepers && (plan.step == Step::Upgrade || !k.same_file);
+        match follows {
+            true => following(name, k),
+            false => keeper(name, k, engine),
+        }
+    }));
     lines.extend(info.hosts.iter().map(|h| host(name, h, engine)));
     lines
+}
+
+fn following(node: &NodeName, k: &RunningBuild) -> String {
+    format!(
+        "have {} keepers of {node} ({}) become that program, one after the other: {} of their {} programs come home for it and go back",
+        k.count,
+        shown(&k.build),
+        k.away,
+        k.processes
+    )
 }
 
 fn keeper(node: &NodeName, k: &RunningBuild, engine: u32) -> String {
@@ -165,6 +181,8 @@ mod tests {
             replaced: false,
             previous: false,
             allow_upgrade: true,
+            upgrade_keepers: false,
+            staying: Vec::new(),
             keepers: vec![RunningBuild {
                 build: build("0.1.0", 5),
                 same_file: true,

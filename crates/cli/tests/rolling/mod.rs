@@ -86,8 +86,28 @@ pub fn every_node_is_upgraded_in_turn_and_put_back(farm: &Farm) {
     assert_eq!(plan.matches("as it is").count(), 3, "{plan}");
     assert_eq!(farm.sh("n1", &upgrade), "upgraded: none\n");
 
-    // The guest went on, goes on elsewhere, and its host is collected by the daemon that did not start it.
-    guest.is_at("n3");
+    // Its keeper is the new program, too, and the guest is back at its node, in a host of that node's program.
+    let runs = |node: usize, what: &str| -> Value {
+        let said = farm.sh("n1", &format!("{upgrade} --dry-run --json"));
+        let plan: Value = serde_json::from_str(&said).expect("its plan");
+        plan["nodes"][node]["runs"][what].clone()
+    };
+    let keepers = runs(2, "keepers");
+    let of_keepers = (&keepers[0]["same_file"], &keepers[0]["count"], &keepers[1]);
+    assert_eq!(
+        of_keepers,
+        (&true.into(), &1.into(), &Value::Null),
+        "{keepers}"
+    );
+    until("the guest to be back", || {
+        guest.place().as_deref() == Some("n3")
+    });
+    until("its host to be of the new program", || {
+        let hosts = runs(1, "hosts");
+        hosts[0]["same_file"] == true && hosts[0]["processes"] == 1
+    });
+
+    // It goes on elsewhere, and its host is collected by the daemon that did not start it.
     guest.goes_to("n2");
     let said = farm.sh("n1", "armento farm upgrade --rollback --drain n2");
     assert_eq!(said, "put back: n2\n");

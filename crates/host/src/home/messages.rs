@@ -205,5 +205,11 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
         }
         // Clock: asked for before the first body, and answered there.
         ToHost::Clock { .. } | ToHost::Alive => {}
+        ToHost::End => host.tracer.post(|guests| {
+            if guests.bodies.is_empty() {
+                eprintln!("no guest is here, and home needs this host no more: it ends");
+                std::process::exit(0);
+            }
+        }),
     }
 }

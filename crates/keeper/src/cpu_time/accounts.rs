@@ -7,13 +7,14 @@ use crate::sync::lock;
 use armento_migrate::image::{Cpu, State};
 use armento_model::{CpuTime, Pid, Shown, Tid};
 use armento_tracee::{cpu, status};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 /// When there are more accounts, those of processes that ended are dropped: few parents read their times.
 const ACCOUNTS_MAX: usize = 4096;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Thread {
     pub(super) away: CpuTime,
     pub(super) shown: Shown,
@@ -21,8 +22,8 @@ pub(super) struct Thread {
     home_ns: u64,
 }
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct Account {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Account {
     pub(super) away: CpuTime,
     pub(super) shown: Shown,
     pub(super) threads: HashMap<Tid, Thread>,
@@ -36,6 +37,15 @@ pub(super) struct Account {
 pub struct CpuAccounts(pub(super) Mutex<HashMap<Pid, Account>>);
 
 impl CpuAccounts {
+    pub fn all(&self) -> HashMap<Pid, Account> {
+        lock(&self.0).clone()
+    }
+
+    /// As another process image had them.
+    pub fn take_over(&self, all: HashMap<Pid, Account>) {
+        *lock(&self.0) = all;
+    }
+
     /// A process begins: one that had its number before is no more.
     pub fn begin(&self, pid: Pid) {
         let mut all = lock(&self.0);

@@ -8,5 +8,5 @@ mod correct;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use accounts::CpuAccounts;
+pub(crate) use accounts::{Account, CpuAccounts};
 pub(crate) use correct::{Results, ReturnedCall, Written, tells};

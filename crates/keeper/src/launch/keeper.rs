@@ -3,18 +3,19 @@
 //! From: `start.rs`. Next: `keeper/src/events/dispatch.rs`, `keeper/src/daemon.rs`, `keeper/src/moves/run.rs`.
 
 use super::leases;
-use super::options::{Begin, Birth, Storm};
+use super::options::{Begin, Birth};
 use crate::moves::{refuses_start, run_loss_storm, run_moves, run_storm};
 use crate::remote;
 use crate::safe::make_checkpoints;
 use crate::saved::begin_from_file;
-use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
+use crate::state::{DaemonQueue, Inbox, Keep, Settings, Storm, Tree};
 use crate::{daemon, sys};
 use armento_client::api::{Build, KeeperHello};
 use armento_client::{AskError, Session};
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_model::{Pid, TreeId};
-use armento_tracee::{spawn, status, trace, tracer_thread};
+use armento_tracee::tracer_thread::{self, Palm};
+use armento_tracee::{spawn, status, trace};
 use armento_wire::session;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -57,9 +58,8 @@ fn random() -> u64 {
     u64::from_le_bytes(b)
 }
 
-/// The keeper's life.
-pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
-    sys::give_up_inheritance(&[door.as_raw_fd()]);
+/// What every program of a keeper begins with.
+pub fn set_up_process() {
     if let Some(path) = std::env::var_os("ARMENTO_KEEPER_LOG") {
         sys::log_to(path.as_ref());
     }
@@ -67,6 +67,12 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     armento_tracee::sys::frugal_malloc();
     armento_tracee::sys::all_descriptors();
     armento_tracee::sched_slice::waking();
+}
+
+/// The keeper's life.
+pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
+    sys::give_up_inheritance(&[door.as_raw_fd()]);
+    set_up_process();
     let mut door = door;
     let mut kind = [0u8; 1];
     if door.read_exact(&mut kind).is_err() {
@@ -125,7 +131,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         pinned: b.on.clone(),
         stay: b.stay,
         spread: b.spread,
-        storm: b.storm.is_some(),
+        storm: b.storm.map(|storm| (storm, b.seed.unwrap_or_else(random))),
         safe: b.safe,
         forward_files: b.forward_files || b.safe.is_some(),
         portable: b.portable.clone(),
@@ -138,14 +144,11 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
             .map(|(_, id)| id)
             .collect()
     });
-    let seed = b.seed.unwrap_or_else(random);
-    let calls = (b.storm == Some(Storm::Call)).then(|| CallStorm::new(settings.node.clone(), seed));
     let keep = Arc::new(Keep::new(
         settings,
         tracer,
         control,
         inherited,
-        calls,
         b.restart.clone(),
     ));
     let mut world = Tree::new(keep.clone(), program);
@@ -172,7 +175,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
     // At home the program runs untraced, so its end is no event of the tracer thread. Without this the daemon would
     // count a program that ended for as long as the tree is not scanned.
     let inbox = inbox.told_of_end(armento_tracee::sys::pidfd_open(program).ok());
-    if let Err(e) = start_threads(&keep, session, inbox, b.storm.map(|s| (s, seed))) {
+    if let Err(e) = start_threads(&keep, Some(session), inbox) {
         return eprintln!("keeper: {e}");
     }
     if starting && b.on.is_some() {
@@ -195,18 +198,23 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         let _ = door.write_all(b"k");
         drop(door);
     }
+    serve(&keep, event_loop, &mut world);
+}
+
+/// This thread is the tracer thread until the tree has ended.
+pub fn serve(keep: &Keep, event_loop: Palm<Tree>, world: &mut Tree) {
     // Processes that make room wait for this thread.
     session::never_wait();
-    event_loop.hold(&mut world);
-    remote::ended(&keep);
+    event_loop.hold(world);
+    remote::ended(keep);
     keep.daemon.close(Duration::from_millis(500));
 }
 
-fn start_threads(
+/// All threads of a keeper but the tracer thread.
+pub fn start_threads(
     keep: &Arc<Keep>,
-    session: Session,
+    session: Option<Session>,
     inbox: Inbox,
-    storm: Option<(Storm, u64)>,
 ) -> std::io::Result<()> {
     spawn::spare()?;
     let k = keep.clone();
@@ -231,7 +239,7 @@ fn start_threads(
         spawn::start("restart", move || begin_from_file(&k))?;
     }
     leases::start(keep)?;
-    if let Some((storm, seed)) = storm {
+    if let Some((storm, seed)) = keep.settings.storm {
         let k = keep.clone();
         let ms = match storm {
             Storm::Every(ms) => ms.max(1),

@@ -7,7 +7,9 @@ mod launcher;
 mod leases;
 mod options;
 mod start;
+mod successor;
 
 pub use launcher::launcher;
-pub use options::{Begin, Birth, BirthError, Storm};
+pub use options::{Begin, Birth, BirthError};
 pub use start::{adopt, restart, run, run_native};
+pub use successor::succeed;

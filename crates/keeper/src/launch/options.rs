@@ -1,21 +1,10 @@
 //! What `armento run` was asked, and why nothing was started.
 
 use crate::cpu_features::Portable;
-use crate::state::{Restart, Safety};
+use crate::state::{Restart, Safety, Storm};
 use armento_client::AskError;
 use armento_model::{Hint, NodeName};
 use std::ffi::OsString;
-
-/// How a tree is moved about, for a test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Storm {
-    /// To a random node every so many milliseconds.
-    Every(u64),
-    /// At every forwarded call, and inside every one that blocks.
-    Call,
-    /// Every so many milliseconds the body of each process is lost that can go on; others go to a random node.
-    Loss(u64),
-}
 
 /// Where the program of a tree begins, if nothing pins it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,6 +33,7 @@ mod vacate;
 pub(crate) use copy::{copy_at_home, go_on_at_home};
 pub(crate) use eligibility::signalfd_mask;
 pub(crate) use freeze::restarting;
+pub(crate) use move_process::move_now;
 pub(crate) use permission::allow_keeper;
 pub(crate) use refusal::refuses_start;
 pub(crate) use run::run_moves;

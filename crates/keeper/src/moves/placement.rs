@@ -67,13 +67,13 @@ pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
 
 fn choose(keep: &Keep, pid: Pid) -> Option<NodeName> {
     let s = &keep.settings;
-    if pid == s.root && s.hello.begins_here && !s.storm {
+    if pid == s.root && s.hello.begins_here && s.storm.is_none() {
         return s.pinned.clone();
     }
     if let Some(calls) = keep.storm_call.as_ref().filter(|_| !s.stay) {
         return calls.start(|| storm::nodes(keep));
     }
-    if s.pinned.is_some() || s.stay || s.storm {
+    if s.pinned.is_some() || s.stay || s.storm.is_some() {
         return s.pinned.clone().filter(|_| !s.stay);
     }
     let program = move |t: &mut Tree| {

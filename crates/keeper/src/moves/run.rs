@@ -35,6 +35,12 @@ pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
                 come_home(keep, task.pid, &kept, 1);
             }
             Why::Lost(from) => build_again(keep, task.pid, from, &task.to),
+            Why::Back { by_hand } => {
+                let back = move_process(keep, task.pid, &task.to, false);
+                if back.is_ok() && *by_hand {
+                    mark_placed(keep, task.pid);
+                }
+            }
             Why::Recovered => drop(move_process(keep, task.pid, &Dest::Home, false)),
             Why::Storm => storm(keep, &task),
             Why::Order(ticket) | Why::User(ticket) => {

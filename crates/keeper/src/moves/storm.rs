@@ -22,7 +22,7 @@ const HOLD_OF_CALLS: Duration = Duration::from_millis(3);
 pub fn hold(keep: &Keep) -> Option<Duration> {
     match (&keep.storm_call, keep.settings.storm) {
         (Some(_), _) => Some(HOLD_OF_CALLS),
-        (None, storm) => storm.then_some(HOLD),
+        (None, storm) => storm.map(|_| HOLD),
     }
 }
 

@@ -9,10 +9,11 @@ use armento_migrate::stop_threads::Halted;
 use armento_model::Tid;
 use armento_tracee::sleep_time::Last;
 use armento_tracee::{sys, trace};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// By thread: home's CLOCK_MONOTONIC, nanoseconds. Bounded by what still waits: what is over is forgotten with every new one.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct FutexWaits(HashMap<Tid, u64>);
 
 fn now() -> u64 {

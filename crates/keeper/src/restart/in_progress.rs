@@ -21,11 +21,12 @@ use armento_model::{Pid, Stay, Tid};
 use armento_tracee::call::bit;
 use armento_tracee::trace::{self, Regs};
 use armento_tracee::{status, sys};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Call {
     /// A call, by its number, that slept on an object which may be gone.
     Slept(i64),
     Rest(PartialIo),
@@ -45,6 +46,15 @@ impl Call {
 pub struct RestartedCalls(Arc<Mutex<HashMap<Tid, (Pid, Call)>>>);
 
 impl RestartedCalls {
+    /// As another process image had them.
+    pub fn of(all: HashMap<Tid, (Pid, Call)>) -> RestartedCalls {
+        RestartedCalls(Arc::new(Mutex::new(all)))
+    }
+
+    pub fn all(&self) -> HashMap<Tid, (Pid, Call)> {
+        lock(&self.0).clone()
+    }
+
     fn call(&self, tid: Tid) -> Option<Call> {
         lock(&self.0).get(&tid).map(|(_, call)| *call)
     }

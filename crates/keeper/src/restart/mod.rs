@@ -9,6 +9,6 @@ mod spurious_wakeups;
 mod wait_deadlines;
 
 pub(crate) use futex_waits::FutexWaits;
-pub(crate) use in_progress::{RestartedCalls, signal_ends_call};
+pub(crate) use in_progress::{Call, RestartedCalls, signal_ends_call};
 pub(crate) use spurious_wakeups::SpuriousWakeups;
 pub(crate) use wait_deadlines::{WaitDeadlines, timed_sleepers, write_time_left};

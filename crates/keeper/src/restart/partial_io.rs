@@ -18,8 +18,9 @@ use armento_migrate::stop_threads::WHOLE_INPUT;
 use armento_model::{Pid, Tid};
 use armento_tracee::trace::{self, Regs};
 use armento_tracee::{blocking, read_minimum};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartialIo {
     /// The program's call.
     nr: i64,

@@ -9,14 +9,17 @@
 use armento_model::Tid;
 use armento_tracee::sys;
 use armento_tracee::trace::Regs;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// KERNEL: syscall_64.tbl.
 const IO_PGETEVENTS: i64 = 333;
 
+#[derive(Clone, Serialize, Deserialize)]
 struct Wake {
     nr: u64,
+    #[serde(with = "crate::instants")]
     until: Instant,
     /// What its register held, if the timeout is in one.
     asked: u64,
@@ -25,7 +28,7 @@ struct Wake {
 }
 
 /// Bounded by the threads that are followed.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct SpuriousWakeups(HashMap<Tid, Wake>);
 
 impl SpuriousWakeups {

@@ -12,6 +12,7 @@ use armento_model::Tid;
 use armento_tracee::sleep_time::Last;
 use armento_tracee::sys;
 use armento_tracee::trace::{self, Regs};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,9 @@ const UNIT: Duration = Duration::from_millis(1);
 const NS: u32 = 1_000_000_000;
 
 /// A wait that goes on at home.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Wait {
+    #[serde(with = "crate::instants")]
     until: Instant,
     /// What its register was set to.
     millis: u64,
@@ -51,7 +53,7 @@ pub fn timed_sleepers(all: &[InCall]) -> Vec<Asleep> {
 }
 
 /// By the number of the thread. Bounded by what waits: the rest is forgotten with every new one.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct WaitDeadlines(HashMap<Tid, Wait>);
 
 impl WaitDeadlines {

@@ -34,7 +34,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 
 /// Finds the checkpoints that are due.
 pub fn watch_checkpoints(t: &mut Tree) {
-    let storm = t.keep.settings.storm;
+    let storm = t.keep.settings.storm.is_some();
     for p in t.procs.values().filter(|p| takes_one(t, p)) {
         if p.safe.as_ref().is_some_and(|s| s.is_due(storm)) {
             t.keep.checkpoints.push(p.pid);

@@ -12,6 +12,8 @@ pub enum Item {
     Report(Box<Report>),
     /// The first program runs: it is to be reported.
     Begun,
+    /// The session ends once what waits is sent, and none is begun for a while.
+    Pause(SyncSender<()>),
     Close(SyncSender<()>),
 }
 
@@ -65,6 +67,13 @@ impl DaemonQueue {
 
     pub fn begun(&self) {
         self.push(Item::Begun);
+    }
+
+    /// Sends what waits, then ends the session for a while. It is begun again if the keeper lives on.
+    pub fn pause(&self, limit: Duration) {
+        let (tx, rx) = mpsc::sync_channel(1);
+        self.push(Item::Pause(tx));
+        let _ = rx.recv_timeout(limit);
     }
 
     /// Sends what waits, then ends the session.

@@ -3,6 +3,7 @@
 use crate::sync::lock;
 use armento_client::api::{JOB_NODES_MAX, JobUse, NodeUse};
 use armento_model::NodeName;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -16,12 +17,13 @@ const CALM: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub struct JobTotals(Mutex<Totals>);
 
-#[derive(Default)]
-struct Totals {
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct Totals {
     nodes: BTreeMap<NodeName, NodeUse>,
     ended: u64,
     status: Option<i32>,
     /// What was last reported, and when.
+    #[serde(skip)]
     reported: Option<(Instant, JobUse)>,
 }
 
@@ -43,6 +45,15 @@ impl Totals {
 pub type ProcessUse = BTreeMap<NodeName, NodeUse>;
 
 impl JobTotals {
+    pub fn all(&self) -> Totals {
+        lock(&self.0).clone()
+    }
+
+    /// As another process image had them.
+    pub fn take_over(&self, all: Totals) {
+        *lock(&self.0) = all;
+    }
+
     pub fn moved(&self, to: &NodeName, home: &NodeName, pause: Duration, bytes: u64) {
         let mut totals = lock(&self.0);
         *Totals::of(&mut totals.nodes, to, home) += NodeUse {

@@ -24,19 +24,19 @@ use super::pid_queue::PidQueue;
 use super::process::Process;
 use super::ran::RanPrograms;
 use super::restart::{Restart, Restarts};
-use super::safe::Safety;
+use super::settings::{Settings, Storm};
 use super::shm_guards::ShmGuards;
 use super::thread_directed::ThreadDirected;
 use super::tree_signals::TreeSignals;
-use crate::cpu_features::{self, Portable};
+use crate::cpu_features;
 use crate::cpu_time::CpuAccounts;
 use crate::deputy::{Deputy, EarlyConnection, HostLink, ReadAheads};
 use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
-use armento_client::api::{Dest, KeeperHello};
+use armento_client::api::Dest;
 use armento_migrate::image::Processor;
 use armento_migrate::image::files::Names;
-use armento_model::{NodeName, Pid, Tid, TreeId};
+use armento_model::{Pid, Tid};
 use armento_tracee::sys as tsys;
 use armento_tracee::tracer_thread::TracerThread;
 use armento_wire::talk::FileKey;
@@ -45,24 +45,6 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-
-pub struct Settings {
-    pub node: NodeName,
-    pub tree: TreeId,
-    pub root: Pid,
-    pub pinned: Option<NodeName>,
-    pub stay: bool,
-    /// Forks and execs at home are followed.
-    pub spread: bool,
-    /// Moved about for a test: neither the daemon nor the user decides.
-    pub storm: bool,
-    /// Its processes go on when a node is lost.
-    pub safe: Option<Safety>,
-    /// Hosts answer no call on files and names by themselves.
-    pub forward_files: bool,
-    pub portable: Option<Portable>,
-    pub hello: KeeperHello,
-}
 
 /// Files of mappings take one of so many descriptors; the others are for streams and moves.
 const FILES_SHARE: usize = 2;
@@ -159,9 +141,10 @@ impl Keep {
         tracer: TracerThread<Tree>,
         daemon: DaemonQueue,
         inherited: Option<HashSet<(u64, u64)>>,
-        storm_call: Option<CallStorm>,
         restart: Option<Restart>,
     ) -> Keep {
+        let calls = settings.storm.filter(|(storm, _)| *storm == Storm::Call);
+        let storm_call = calls.map(|(_, seed)| CallStorm::new(settings.node.clone(), seed));
         let known = Mutex::new(vec![settings.root]);
         Keep {
             settings,

@@ -7,6 +7,7 @@ use crate::sync::lock;
 use armento_client::api::LEASE;
 use armento_model::NodeName;
 use armento_tracee::sys;
+use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ pub enum Verdict {
     End(NodeName),
 }
 
-#[derive(Default)]
-struct Inner {
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct LeaseState {
     at: Option<NodeName>,
     /// When the lease ends, ns; `None`: nothing is kept.
     until: Option<u64>,
@@ -34,9 +35,18 @@ struct Inner {
 }
 
 #[derive(Default)]
-pub struct Lease(Mutex<Inner>);
+pub struct Lease(Mutex<LeaseState>);
 
 impl Lease {
+    pub fn all(&self) -> LeaseState {
+        lock(&self.0).clone()
+    }
+
+    /// As another process image had it.
+    pub fn take_over(&self, all: LeaseState) {
+        *lock(&self.0) = all;
+    }
+
     /// Now, for `granted` and `made`. A clock that cannot be read never runs: its lease ends at once.
     pub fn now() -> u64 {
         sys::clock_ns(libc::CLOCK_BOOTTIME).unwrap_or(u64::MAX)
@@ -64,7 +74,7 @@ impl Lease {
     pub fn void(&self) {
         let mut it = lock(&self.0);
         if !it.taken {
-            *it = Inner::default();
+            *it = LeaseState::default();
         }
     }
 

@@ -28,6 +28,10 @@ pub enum Why {
     Dump,
     /// The node of its body, this one, was lost.
     Lost(NodeName),
+    /// It was away before its keeper became this program. By hand: its user had placed it there.
+    Back {
+        by_hand: bool,
+    },
     /// Its body was built again here, and has made its recorded calls again.
     Recovered,
 }
@@ -81,6 +85,11 @@ impl MoveQueue {
     pub fn is_called_home(&self, pid: Pid) -> bool {
         let queue = lock(&self.queue);
         queue.iter().any(|t| t.pid == pid && t.to == Dest::Home)
+    }
+
+    /// Takes everything out.
+    pub fn drain(&self) -> Vec<Task> {
+        lock(&self.queue).drain(..).collect()
     }
 
     pub fn len(&self) -> usize {

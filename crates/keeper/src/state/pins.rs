@@ -1,8 +1,10 @@
 //! Why the balancer and a storm leave a process where it is.
 
+use serde::{Deserialize, Serialize};
+
 /// What pins a process to its place. Each reason has its own end, and any of them may hold together: a process that
 /// `--on` pins can be placed elsewhere by hand, and be held for a debugger after that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pins {
     /// `--stay` or `--on`; children have it from their parents.
     by_option: bool,

@@ -26,8 +26,9 @@ use crate::cpu_time::CpuAccounts;
 use crate::deputy::{Common, Deputy, HostLink};
 use armento_migrate::stop_threads::Halted;
 use armento_model::{Pid, Tid};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Where a process is, for other threads.
@@ -55,6 +56,20 @@ struct AtExec {
     loading: Option<Loading>,
     /// Its thread, from one visit to the tracer thread to the next. None while it loads or is looked at for a move.
     standing: Option<Halted>,
+}
+
+/// What outlasts the keeper's program of a process at home.
+#[derive(Serialize, Deserialize)]
+pub struct HandedProcess {
+    pid: Pid,
+    pins: Pins,
+    moves: u64,
+    #[serde(with = "crate::instants")]
+    born: Instant,
+    usage: UsageSummary,
+    calls: u64,
+    bytes_sent: u64,
+    bytes_received: u64,
 }
 
 pub struct Process {
@@ -104,6 +119,37 @@ impl Process {
             usage: UsageSummary::new(pid),
             safe,
             begun_elsewhere: false,
+        }
+    }
+
+    /// What is to be handed over of it. Before: it runs at home.
+    pub fn handed(&self) -> HandedProcess {
+        let count = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        HandedProcess {
+            pid: self.pid,
+            pins: self.pins,
+            moves: self.moves,
+            born: self.born,
+            usage: self.usage.clone(),
+            calls: count(&self.common.calls),
+            bytes_sent: count(&self.common.bytes_sent),
+            bytes_received: count(&self.common.bytes_received),
+        }
+    }
+
+    /// One that the program before this one kept, and that runs at home.
+    pub fn take_over(cpu: &Arc<CpuAccounts>, was: HandedProcess, safe: Option<Safety>) -> Process {
+        let new = Process::new(cpu, was.pid, false, safe);
+        let set = |n: &AtomicU64, to| n.store(to, Ordering::Relaxed);
+        set(&new.common.calls, was.calls);
+        set(&new.common.bytes_sent, was.bytes_sent);
+        set(&new.common.bytes_received, was.bytes_received);
+        Process {
+            pins: was.pins,
+            moves: was.moves,
+            born: was.born,
+            usage: was.usage,
+            ..new
         }
     }
 

@@ -6,6 +6,7 @@ use crate::record::{BYTES_MAX, CallId, Record};
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Image;
 use armento_model::{MoveId, Tid};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -33,7 +34,7 @@ pub struct Kept {
 }
 
 /// How a tree is to go on when a node is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Safety {
     /// So often a checkpoint is made of each process.
     pub every: Duration,

@@ -32,8 +32,13 @@ impl Tree {
         // and has become one by exec is owed nothing, and a process that was adopted is as old as its work.
         let born = cpu::wanted_since(&[root, std::process::id() as Pid]);
         let first = Process::new(&keep.cpu, root, locked, keep.settings.safe).born_at(born);
+        Tree::of(keep, [(root, first)].into())
+    }
+
+    /// These processes are at home, and nothing else is known of them.
+    pub fn of(keep: Arc<Keep>, procs: BTreeMap<Pid, Process>) -> Tree {
         Tree {
-            procs: [(root, first)].into(),
+            procs,
             passing: BTreeSet::new(),
             signals: TreeSignals::default(),
             leaving: BTreeMap::new(),

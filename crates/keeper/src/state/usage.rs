@@ -6,13 +6,20 @@ use armento_model::{CpuTime, FileCounts, MessageCounts, NodeName, Pid};
 use armento_tracee::cpu_demand::Demand;
 use armento_tracee::messages::Messages;
 use armento_tracee::{cpu, status};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Environment variable naming a file that gets one line of JSON for each process that ends.
 const SUMMARY: &str = "ARMENTO_SUMMARY";
 
+fn summary_file() -> Option<PathBuf> {
+    std::env::var_os(SUMMARY).map(Into::into)
+}
+
+#[derive(Clone, Serialize, Deserialize)]
 pub struct UsageSummary {
     pub pid: Pid,
     pub ppid: Pid,
@@ -23,7 +30,9 @@ pub struct UsageSummary {
     pub threads: u32,
     pub busy_percent: u8,
     home_ns: u64,
+    #[serde(skip)]
     demand: Demand,
+    #[serde(skip)]
     messages: Messages,
     /// Nanoseconds of stays that are over, and of the stay under way, by node.
     done: BTreeMap<NodeName, u64>,
@@ -34,7 +43,8 @@ pub struct UsageSummary {
     /// Calls sent home and bytes, by node, and how many there were in all when that was last noted.
     calls: BTreeMap<NodeName, (u64, u64)>,
     calls_noted: (u64, u64),
-    file: Option<std::path::PathBuf>,
+    #[serde(skip, default = "summary_file")]
+    file: Option<PathBuf>,
     /// The file of the program that it runs since its last exec, and what it had used then, nanoseconds.
     program: Option<(String, u64)>,
 }
@@ -58,7 +68,7 @@ impl UsageSummary {
             files_now: FileCounts::default(),
             calls: BTreeMap::new(),
             calls_noted: (0, 0),
-            file: std::env::var_os(SUMMARY).map(Into::into),
+            file: summary_file(),
             program: None,
         }
     }

@@ -54,6 +54,8 @@ pub struct Config {
     pub allow_root: bool,
     /// A holder of the farm's key may replace this node's program (`armento farm upgrade`).
     pub allow_upgrade: bool,
+    /// Keepers that run another program than this daemon become its program: bodies come home and go out again.
+    pub upgrade_keepers: bool,
     /// Nodes this home sends to, and whose programs; all if not given. See `rules.rs`.
     pub send_to: Option<Rules>,
     /// Homes whose processes may come, and whose; all if not given.
@@ -118,6 +120,7 @@ impl Default for Config {
             wire: None,
             allow_root: false,
             allow_upgrade: false,
+            upgrade_keepers: true,
             send_to: None,
             accept_from: None,
             block: false,

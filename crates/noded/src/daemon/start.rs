@@ -16,6 +16,7 @@ use crate::policy::{order_moves_when_freed, reload};
 use crate::state::Node;
 use crate::state_dir::{Lock, StateDir, forget_earlier};
 use crate::systemd::{ready, reloading, stopping};
+use crate::upgrade::upgrade_keepers;
 use crate::version::shown_version;
 use crate::web;
 use armento_client::api::{RENEW, node_note};
@@ -206,6 +207,7 @@ async fn serve(parts: Parts, signals: bool) {
     tokio::spawn(control::serve(node.clone(), control));
     tokio::spawn(order_moves_when_freed(node.clone()));
     tokio::spawn(renew(node.clone()));
+    tokio::spawn(upgrade_keepers(node.clone()));
     tokio::spawn(mfs::supervise(node.clone()));
     tokio::spawn(announce(node.clone()));
     tokio::spawn(web::supervise(node.clone()));

@@ -12,6 +12,18 @@ const BEGINS_MAX: Duration = Duration::from_secs(5);
 /// Programs between their exec and the next report.
 const EXECS_MAX: usize = 1024;
 
+/// The program of a keeper, beside the daemon's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeeperProgram {
+    /// Not looked at since it said hello.
+    Unknown,
+    Same,
+    /// Another; it was told then to become the daemon's.
+    Told(Instant),
+    /// Another, and it could not become the daemon's then, for this reason.
+    Stays(Instant, String),
+}
+
 pub struct Keeper {
     pub session: u64,
     pub hello: KeeperHello,
@@ -23,6 +35,8 @@ pub struct Keeper {
     pub since: Instant,
     /// Its first program was given a place.
     pub placed: bool,
+    /// Whether it is the daemon's program.
+    pub program: KeeperProgram,
     /// The nodes that it was told are closed to it; an earlier daemon may have told it others.
     pub closed: Option<Vec<NodeName>>,
 }
@@ -37,6 +51,7 @@ impl Keeper {
             execs: BTreeMap::new(),
             since: Instant::now(),
             placed: hello.was_there(),
+            program: KeeperProgram::Unknown,
             closed: (!hello.was_there()).then(Vec::new),
             hello,
         }

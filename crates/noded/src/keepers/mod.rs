@@ -13,7 +13,7 @@ mod trace_rate;
 
 pub use consents::{Consent, Consents};
 pub use decisions::{Decided, Which};
-pub use keeper::{Keeper, needs, program_name};
+pub use keeper::{Keeper, KeeperProgram, needs, program_name};
 pub use launch_queue::LaunchQueue;
 pub use rejoin::Rejoin;
 pub use table::KeeperTable;

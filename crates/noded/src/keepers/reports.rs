@@ -1,18 +1,22 @@
 //! What keepers report, checked before it is believed.
 
 use super::decisions::{Decided, stayed};
+use super::keeper::KeeperProgram;
 use super::table::KeeperTable;
 use crate::error::{refusal, stays};
 use armento_balance::Ledger;
 use armento_client::api::{Answer, KeeperHello, Outcome, ProcInfo, Ran, Report};
 use armento_gossip::Tick;
-use armento_model::{NodeName, Pid};
+use armento_model::{NodeName, Pid, clean};
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// Ends of programs that are taken from one message.
 const RAN_MAX: usize = 256;
 /// The reason of a move that the loss of a node has caused.
 const RECOVERED: &str = "recovered";
+/// Characters of a reason that are kept.
+const WHY_MAX: usize = 512;
 /// KERNEL: PATH_MAX.
 const PATH_MAX: usize = 4096;
 
@@ -132,6 +136,17 @@ impl KeeperTable {
                 let keeper = self.by_tree.values_mut().find(|k| k.session == session);
                 if let Some(keeper) = keeper {
                     keeper.execed(pid, node);
+                }
+            }
+            Report::KeepsProgram { why } => {
+                let keeper = self.by_tree.values_mut().find(|k| k.session == session);
+                if let Some(keeper) = keeper {
+                    let why: String = clean(&why).chars().take(WHY_MAX).collect();
+                    tracing::warn!(
+                        "the keeper of process {} stays the program that it was started from: {why}",
+                        keeper.hello.root
+                    );
+                    keeper.program = KeeperProgram::Stays(Instant::now(), why);
                 }
             }
             Report::Mounts { .. } | Report::Used(_) | Report::Guests { .. } | Report::ToCome => {}

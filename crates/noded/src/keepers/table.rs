@@ -95,6 +95,11 @@ impl KeeperTable {
         others
     }
 
+    /// For what is noted of them.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Keeper> {
+        self.by_tree.values_mut()
+    }
+
     pub fn all(&self) -> impl Iterator<Item = &Keeper> {
         self.by_tree.values()
     }

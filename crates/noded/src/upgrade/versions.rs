@@ -1,8 +1,9 @@
 //! What runs on this node, by version.
 
 use super::program::{own_hash, own_program, previous};
+use crate::keepers::KeeperProgram;
 use crate::state::Node;
-use armento_client::api::{Build, RunningBuild, VersionsInfo};
+use armento_client::api::{Build, RunningBuild, StayingKeeper, VersionsInfo};
 use armento_client::version;
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +12,9 @@ use std::path::Path;
 
 /// Builds that are listed; a node has one or two.
 const BUILDS_MAX: usize = 32;
+
+/// Keepers that are listed with their reasons: an answer fits one line.
+const STAYING_MAX: usize = 64;
 
 /// One keeper or host.
 struct Runs {
@@ -22,7 +26,7 @@ struct Runs {
 
 /// Blocks while the program's file is read, the first time.
 pub fn versions_info(node: &Node) -> VersionsInfo {
-    let (keepers, hosts) = {
+    let (keepers, staying, hosts) = {
         let core = node.lock();
         let keepers: Vec<Runs> = core
             .keepers
@@ -40,7 +44,19 @@ pub fn versions_info(node: &Node) -> VersionsInfo {
             processes: guests,
             away: 0,
         };
-        (keepers, core.hosts.builds().map(host).collect::<Vec<_>>())
+        let staying = core.keepers.all().filter_map(|k| match &k.program {
+            KeeperProgram::Stays(_, why) => Some(StayingKeeper {
+                process: k.hello.root,
+                why: why.clone(),
+            }),
+            _ => None,
+        });
+        let staying = staying.take(STAYING_MAX).collect();
+        (
+            keepers,
+            staying,
+            core.hosts.builds().map(host).collect::<Vec<_>>(),
+        )
     };
     let program = own_program().unwrap_or_default();
     let ours = file_of(Path::new("/proc/self/exe"));
@@ -58,13 +74,15 @@ pub fn versions_info(node: &Node) -> VersionsInfo {
         previous: previous(&program).exists(),
         program: program.display().to_string(),
         allow_upgrade: node.settings().allow_upgrade,
+        upgrade_keepers: node.settings().upgrade_keepers,
+        staying,
         keepers: grouped(keepers, ours),
         hosts: grouped(hosts, ours),
     }
 }
 
 /// Device and inode.
-fn file_of(path: &Path) -> Option<(u64, u64)> {
+pub fn file_of(path: &Path) -> Option<(u64, u64)> {
     let it = fs::metadata(path).ok()?;
     Some((it.dev(), it.ino()))
 }

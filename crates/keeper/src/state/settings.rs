@@ -1,0 +1,37 @@
+//! What `armento run` was asked for a tree, and which tree and node it is. Written down, it outlasts the keeper's program.
+
+use super::safe::Safety;
+use crate::cpu_features::Portable;
+use armento_client::api::KeeperHello;
+use armento_model::{NodeName, Pid, TreeId};
+use serde::{Deserialize, Serialize};
+
+/// How a tree is moved about, for a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Storm {
+    /// To a random node every so many milliseconds.
+    Every(u64),
+    /// At every forwarded call, and inside every one that blocks.
+    Call,
+    /// Every so many milliseconds the body of each process is lost that can go on; others go to a random node.
+    Loss(u64),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    pub node: NodeName,
+    pub tree: TreeId,
+    pub root: Pid,
+    pub pinned: Option<NodeName>,
+    pub stay: bool,
+    /// Forks and execs at home are followed.
+    pub spread: bool,
+    /// Moved about for a test, with this seed: neither the daemon nor the user decides.
+    pub storm: Option<(Storm, u64)>,
+    /// Its processes go on when a node is lost.
+    pub safe: Option<Safety>,
+    /// Hosts answer no call on files and names by themselves.
+    pub forward_files: bool,
+    pub portable: Option<Portable>,
+    pub hello: KeeperHello,
+}
