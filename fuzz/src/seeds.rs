@@ -3,7 +3,7 @@
 use armento_abi::{NR_LIMIT, Out, OutRule, Packed, describe};
 use armento_client::api::{
     Action, Answer, Ask, Body, CheckpointOrder, Dest, HistoryQuery, HostUp, KeepStep, KeeperHello,
-    Line, Order, RecoverStep, Report,
+    Line, Order, RecoverStep, Report, SafeWish,
 };
 use armento_client::encode as line;
 use armento_gossip::{Entry, Tick, Vector};
@@ -214,6 +214,7 @@ fn talk() -> Vec<Seed> {
             bytes: b"#!/bin/sh".to_vec(),
             end: true,
         },
+        ToHost::End,
         ToHost::Warm {
             mv: 4,
             files: vec![key(), key()],
@@ -512,6 +513,12 @@ fn loads() -> Vec<Seed> {
     vec![seed("gossip", "one", bytes), seed("gossip", "nothing", "")]
 }
 
+const SAFE: SafeWish = SafeWish {
+    every_s: 30,
+    exact: false,
+    remote_s: Some(600),
+};
+
 fn control() -> Vec<Seed> {
     let name: NodeName = "n2".parse().expect("a name");
     let hello = KeeperHello {
@@ -527,6 +534,8 @@ fn control() -> Vec<Seed> {
         common: Some(Default::default()),
         begins_here: true,
         hint: Some(Hint::Cpu),
+        safe: Some(SAFE),
+        safe_chosen: true,
         build: Default::default(),
     };
     let refusal = armento_client::api::Refusal {
@@ -542,6 +551,20 @@ fn control() -> Vec<Seed> {
             overwrite: true,
             with_files: false,
         })),
+        Body::Ask(Ask::Safe {
+            pid: 4711,
+            safe: Some(SAFE),
+        }),
+        Body::Order(Order::Safe {
+            ticket: 7,
+            safe: None,
+            by_user: true,
+        }),
+        Body::Order(Order::BecomeProgram {
+            path: "/usr/bin/armento".into(),
+            dev: 259,
+            ino: 4711,
+        }),
         Body::Ask(Ask::Migrate {
             pid: 812,
             to: Dest::Node(name.clone()),

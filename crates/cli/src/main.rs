@@ -40,6 +40,7 @@ mod ps;
 mod recover;
 mod restart;
 mod run;
+mod safe;
 mod schema;
 mod service;
 mod sim;
@@ -123,6 +124,8 @@ enum Verb {
     Migrate(migrate::Args),
     /// Write processes into a file, from which they can go on
     Checkpoint(checkpoint::Args),
+    /// Keep a running program safe from the loss of its node
+    Safe(safe::Args),
     /// Go on from a checkpoint file
     Restart(restart::Args),
     /// Bring a process home and keep it there, for a debugger
@@ -256,6 +259,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<i32> {
         Verb::Web(args) => web::run(&args),
         Verb::Migrate(args) => migrate::run(&args),
         Verb::Checkpoint(args) => checkpoint::run(&args),
+        Verb::Safe(args) => safe::run(&args),
         Verb::Restart(args) => restart::run(&args),
         Verb::Hold(args) => hold::run(&args),
         Verb::Why(args) => why::run(&args),

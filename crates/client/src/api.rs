@@ -27,7 +27,7 @@ pub use crate::mfs::{
     socket_of_mount,
 };
 pub use crate::orders::{Order, Ran, Report};
-pub use crate::processes::{Dest, GuestInfo, ProcInfo, SafeInfo};
+pub use crate::processes::{Dest, GuestInfo, ProcInfo, SafeInfo, SafeWish};
 pub use crate::upgrade::{
     Build, PART_MAX, PROGRAM_MAX, ProgramVersions, RunningBuild, StayingKeeper, UpgradeStep,
     VERSION_MAX, VersionsInfo,
@@ -150,6 +150,11 @@ pub enum Ask {
     /// Write a process, and all that it has started, into a checkpoint file, by its keeper and as its user. Answered when it is
     /// written (`Answer::Checkpointed`).
     Checkpoint(CheckpointOrder),
+    /// Keep the tree of this process safe from now on, or no more. Answered when that is so.
+    Safe {
+        pid: Pid,
+        safe: Option<SafeWish>,
+    },
     /// Checkpoints of lost or living homes that this node keeps; `all`: that any node of the farm keeps.
     Kept {
         all: bool,
@@ -427,6 +432,12 @@ pub struct KeeperHello {
     /// `--cpu`, `--io`.
     #[serde(default)]
     pub hint: Option<Hint>,
+    /// `--safe`.
+    #[serde(default)]
+    pub safe: Option<SafeWish>,
+    /// Its user has chosen that, or `--off`: the node's settings do not change it.
+    #[serde(default)]
+    pub safe_chosen: bool,
     #[serde(default)]
     pub build: Build,
 }

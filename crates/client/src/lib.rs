@@ -27,4 +27,4 @@ mod words;
 
 pub use again::Again;
 pub use line::{LineError, encode, read_line};
-pub use session::{ANSWER, AskError, CHECKPOINT, MOVE, News, Reporter, Session};
+pub use session::{ANSWER, AskError, CHECKPOINT, MOVE, News, Reporter, SAFE, Session};

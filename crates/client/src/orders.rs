@@ -3,7 +3,7 @@
 use crate::checkpoint::{CheckpointOrder, Checkpointed};
 use crate::dfsa::MountVerdict;
 use crate::history::JobUse;
-use crate::processes::{Dest, GuestInfo, ProcInfo};
+use crate::processes::{Dest, GuestInfo, ProcInfo, SafeWish};
 use armento_model::{NodeName, Pid, Stay};
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,15 @@ pub enum Order {
     /// To a keeper: become this program, the daemon's own, by its path, device and inode. Report `KeepsProgram` if that is not
     /// possible; else the next program says hello.
     BecomeProgram { path: String, dev: u64, ino: u64 },
+    /// To a keeper: keep its tree safe from now on, or no more. Its process begins its program anew with that, which says
+    /// hello; report `KeepsProgram` with the same ticket if that is not possible.
+    Safe {
+        ticket: u64,
+        safe: Option<SafeWish>,
+        /// The user has asked for it, not the settings of the node.
+        #[serde(default)]
+        by_user: bool,
+    },
     /// Stands for a future version (`version.rs`): sent in tests, not understood by this one.
     #[serde(skip_deserializing)]
     ToCome,
@@ -100,8 +109,10 @@ pub enum Report {
         message: String,
         hint: String,
     },
-    /// From a keeper that was to become another program: it goes on as the one that it is.
+    /// From a keeper that was to become another program, or to begin its own anew: it goes on as it is.
     KeepsProgram {
+        #[serde(default)]
+        ticket: Option<u64>,
         why: String,
     },
     /// It came home without an order: its node sent it away, or a call could only be served at home.

@@ -83,6 +83,19 @@ pub struct ProcInfo {
     pub safe: Option<SafeInfo>,
 }
 
+/// How a tree is kept safe: what `armento run --safe` and `armento safe` ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SafeWish {
+    /// So often a checkpoint of each process that is away is made, seconds.
+    pub every_s: u64,
+    /// Nothing leaves a process before a checkpoint covers it.
+    #[serde(default)]
+    pub exact: bool,
+    /// So often another node gets a checkpoint of the tree, seconds.
+    #[serde(default)]
+    pub remote_s: Option<u64>,
+}
+
 /// What a home keeps of a process so that it can go on when its node is lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SafeInfo {

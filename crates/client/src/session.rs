@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 pub const ANSWER: Duration = Duration::from_secs(10);
 /// … to answer about a move: longer than the daemon waits for its end.
 pub const MOVE: Duration = Duration::from_secs(130);
+/// … to have a tree kept safe: its processes have two minutes to come home (`keeper/src/handover/give.rs`).
+pub const SAFE: Duration = Duration::from_secs(180);
 /// … to write a checkpoint file: a terabyte over a link of ten gigabits takes half of that.
 pub const CHECKPOINT: Duration = Duration::from_secs(3600);
 

@@ -4,7 +4,7 @@
 //! A session that breaks is taken up again; while there is none, nothing moves and everything runs.
 
 use crate::events::report_processes;
-use crate::handover::become_program;
+use crate::handover::{become_program, keep_safe};
 use crate::hosts::cut_off;
 use crate::lifecycle::scan_children;
 use crate::saved::write_file;
@@ -336,6 +336,14 @@ fn take(keep: &Arc<Keep>, order: Order) {
             spawn::soon("handover", move || {
                 become_program(&k, path.as_ref(), (dev, ino))
             });
+        }
+        Order::Safe {
+            ticket,
+            safe,
+            by_user,
+        } => {
+            let k = keep.clone();
+            spawn::soon("handover", move || keep_safe(&k, ticket, safe, by_user));
         }
         Order::Closed { nodes } => keep.hosts.close(nodes),
         Order::Cut { node } => cut_off(keep, &node),

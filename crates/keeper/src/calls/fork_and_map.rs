@@ -121,7 +121,7 @@ fn born(
     if !thread {
         let read = parent.common.signalfds.load(Ordering::Relaxed);
         p.common.signalfds.store(read, Ordering::Relaxed);
-        let shares = t.keep.settings.forward_files || crate::sys::share_files(pid, parent.pid);
+        let shares = t.keep.settings.forwards_files() || crate::sys::share_files(pid, parent.pid);
         p.common.shares_files.store(shares, Ordering::Release);
         *lock(&p.common.mapped) = slot.end();
         lock(&p.common.limits).clone_from(&lock(&parent.common.limits));

@@ -41,7 +41,7 @@ pub fn requested(
     if keep.deputy_of(link, pid).is_none() {
         return;
     }
-    if keep.settings.forward_files {
+    if keep.settings.forwards_files() {
         return answer(link, pid, seq, fd, None, 0);
     }
     let mut all = lock(&keep.readaheads);

@@ -5,16 +5,18 @@
 use super::written::{Handed, HandedThreads, Standing, StandingThread, VERSION};
 use crate::lifecycle::scan_children;
 use crate::moves::move_now;
-use crate::state::{Keep, MoveLock, Place, Process, Task, Tree, Why};
+use crate::remote::forget_kept;
+use crate::state::{Keep, MoveLock, Place, Process, Safety, Task, Tree, Why};
 use crate::sys;
 use crate::traced::{call_fixups, resume_process};
-use armento_client::api::{Dest, Report};
+use armento_client::api::{Dest, Report, SafeWish};
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_model::{NodeName, Pid, Stay, Tid};
 use armento_tracee::{status, trace};
 use armento_wire::talk::ToHost;
 use std::collections::HashSet;
-use std::ffi::CString;
+use std::convert::Infallible;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -42,6 +44,9 @@ const TRIES: u32 = 5;
 /// The verb by which a program takes over.
 pub const TAKE_OVER: &str = "keeper";
 
+/// KERNEL: proc(5). Also where another file is at its path by now.
+const OWN_PROGRAM: &CStr = c"/proc/self/exe";
+
 const BUSY: &str = "its keeper is becoming another program; try again";
 
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
@@ -49,19 +54,53 @@ static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 /// A process that was away: its node, and whether its user had placed it there.
 type Away = (Pid, NodeName, bool);
 
+/// What the next program is to do otherwise.
+#[derive(Clone, Copy)]
+enum Change {
+    Nothing,
+    Safe { safe: Option<Safety>, by_user: bool },
+}
+
 /// Becomes the program at `path`, which has this device and inode. Returns only if that is not possible now: everything is as
 /// before, and the daemon is told why.
 pub fn become_program(keep: &Arc<Keep>, path: &Path, file: (u64, u64)) {
-    if UNDER_WAY.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    let why = match checked(path, file) {
-        Ok(program) => hand_over(keep, &program),
-        Err(why) => why,
-    };
+    let begun = checked(path, file).and_then(|program| begin(keep, &program, Change::Nothing));
+    let Err(why) = begun;
     eprintln!("this keeper stays the program that it is: {why}");
-    keep.daemon.report(Report::KeepsProgram { why });
+    keep.daemon
+        .report(Report::KeepsProgram { ticket: None, why });
+}
+
+/// Keeps the tree safe so from now on: this program begins anew. Returns only if that is not possible now.
+pub fn keep_safe(keep: &Arc<Keep>, ticket: u64, wish: Option<SafeWish>, by_user: bool) {
+    let safe = wish.map(Safety::of_wish);
+    let change = Change::Safe { safe, by_user };
+    let begun = may_change(keep, safe).and_then(|()| begin(keep, OWN_PROGRAM, change));
+    let Err(why) = begun;
+    keep.daemon.report(Report::KeepsProgram {
+        ticket: Some(ticket),
+        why,
+    });
+}
+
+fn may_change(keep: &Keep, safe: Option<Safety>) -> Result<(), String> {
+    if keep.settings.storm.is_some() {
+        return Err("a storm moves it about for a test".into());
+    }
+    // From a checkpoint at another node it could be recovered while it runs here without a lease.
+    match safe.is_some_and(|s| s.remote.is_some()) {
+        true => Ok(()),
+        false => forget_kept(keep),
+    }
+}
+
+fn begin(keep: &Arc<Keep>, program: &CStr, change: Change) -> Result<Infallible, String> {
+    if UNDER_WAY.swap(true, Ordering::AcqRel) {
+        return Err("it is just beginning another program".into());
+    }
+    let why = hand_over(keep, program, change);
     UNDER_WAY.store(false, Ordering::Release);
+    Err(why)
 }
 
 /// Whether this program may be executed for our user.
@@ -78,7 +117,7 @@ fn checked(path: &Path, file: (u64, u64)) -> Result<CString, String> {
 }
 
 /// Returns why it was not possible.
-fn hand_over(keep: &Arc<Keep>, program: &CString) -> String {
+fn hand_over(keep: &Arc<Keep>, program: &CStr, change: Change) -> String {
     if let Some(why) = too_large(keep) {
         return why;
     }
@@ -91,8 +130,10 @@ fn hand_over(keep: &Arc<Keep>, program: &CString) -> String {
                 refuse_waiting(keep);
                 end_hosts(keep);
                 keep.daemon.pause(REPORTS_MAX);
-                let (program, goes_back) = (program.clone(), away.clone());
-                let given = keep.tracer.run(move |t| give(t, &program, goes_back));
+                let (program, goes_back) = (program.to_owned(), away.clone());
+                let given = keep
+                    .tracer
+                    .run(move |t| give(t, &program, change, goes_back));
                 drop(locks);
                 why = given.unwrap_or_else(|| "its programs have ended".to_owned());
             }
@@ -233,7 +274,7 @@ pub fn send_back(keep: &Keep, away: Vec<Away>) {
 }
 
 /// On the tracer thread: returns only on failure, and says why.
-fn give(t: &mut Tree, program: &CString, away: Vec<Away>) -> String {
+fn give(t: &mut Tree, program: &CStr, change: Change, away: Vec<Away>) -> String {
     if let Some(why) = hinders(t) {
         return why;
     }
@@ -251,7 +292,10 @@ fn give(t: &mut Tree, program: &CString, away: Vec<Away>) -> String {
             return format!("process {pid} cannot be stopped: {e}");
         }
     }
-    let handed = state(t, away, &halted);
+    let mut handed = state(t, away, &halted);
+    if let Change::Safe { safe, by_user } = change {
+        handed.settings.set_safe(safe, by_user);
+    }
     let written = handed.write();
     drop(handed);
     let e = match written {
@@ -341,7 +385,7 @@ fn state(t: &mut Tree, away: Vec<Away>, halted: &[(Pid, StoppedThreads)]) -> Han
 }
 
 /// Begins the program. Returns only on failure.
-fn exec(program: &CString, state: &File) -> io::Error {
+fn exec(program: &CStr, state: &File) -> io::Error {
     let word = |word: &str| CString::new(word);
     match (word(TAKE_OVER), word(&state.as_raw_fd().to_string())) {
         (Ok(verb), Ok(number)) => sys::become_program(program, &[c"armento", &verb, &number]),

@@ -7,11 +7,12 @@
 //! ```
 //! The process stays: its pid, its control group, and the threads that it traces (KERNEL: fs/exec.c, begin_new_exec: a tracer
 //! stays one). Programs at home run on meanwhile, but for those that are traced there: they stand still for some milliseconds.
-//! It decides nothing: the daemon orders it when its own program is another one. Start at `give.rs`.
+//! The same way it takes settings that hold from its beginning (`armento safe`): it begins its own program anew.
+//! It decides nothing: the daemon orders it. Start at `give.rs`.
 
 mod give;
 mod written;
 
 pub use give::TAKE_OVER;
-pub(crate) use give::{become_program, send_back};
+pub(crate) use give::{become_program, keep_safe, send_back};
 pub(crate) use written::{Handed, Standing};

@@ -8,7 +8,7 @@ use crate::moves::{refuses_start, run_loss_storm, run_moves, run_storm};
 use crate::remote;
 use crate::safe::make_checkpoints;
 use crate::saved::begin_from_file;
-use crate::state::{DaemonQueue, Inbox, Keep, Settings, Storm, Tree};
+use crate::state::{DaemonQueue, Inbox, Keep, Safety, Settings, Storm, Tree};
 use crate::{daemon, sys};
 use armento_client::api::{Build, KeeperHello};
 use armento_client::{AskError, Session};
@@ -94,6 +94,8 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         common: b.portable.as_ref().map(|p| p.common.clone()),
         begins_here: b.begin == Begin::Here,
         hint: b.hint,
+        safe: b.safe.map(Safety::wish),
+        safe_chosen: b.safe.is_some(),
         build: Build::own(),
     };
     let begun = Instant::now();
@@ -133,7 +135,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         spread: b.spread,
         storm: b.storm.map(|storm| (storm, b.seed.unwrap_or_else(random))),
         safe: b.safe,
-        forward_files: b.forward_files || b.safe.is_some(),
+        forward_files: b.forward_files,
         portable: b.portable.clone(),
         hello,
     };

@@ -89,7 +89,7 @@ fn make_away(
     let mut l = t.leaving.remove(&pid).ok_or(MigrateError::Ended)?;
     let code = l.region.code();
     let mut deputies = Vec::new();
-    let shares = keep.settings.forward_files || shares_files(t, pid);
+    let shares = keep.settings.forwards_files() || shares_files(t, pid);
     let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
     p.common.shares_files.store(shares, Ordering::Release);
     p.common.breaking.store(false, Ordering::Release);

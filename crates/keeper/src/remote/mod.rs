@@ -28,6 +28,17 @@ pub(crate) fn start(keep: &Arc<Keep>, every: Duration) -> io::Result<()> {
     spawn::start("remote-watch", move || stop::watch_lease(&k))
 }
 
+/// The tree goes on without a checkpoint elsewhere. The reason if that is not possible: the node that keeps one does not answer.
+pub(crate) fn forget_kept(keep: &Keep) -> Result<(), String> {
+    let Some(at) = keep.lease.at() else {
+        return Ok(());
+    };
+    let forgotten = renew::ask(keep, KeepStep::Forget);
+    forgotten.map_err(|e| format!("{at} keeps a checkpoint of it, and does not forget it: {e}"))?;
+    keep.lease.void();
+    Ok(())
+}
+
 /// The tree has ended: its checkpoint is of no use any more. One that cannot be told keeps it until its user forgets it.
 pub(crate) fn ended(keep: &Keep) {
     if keep.lease.at().is_some() {

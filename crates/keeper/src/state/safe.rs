@@ -3,6 +3,7 @@
 //! From: `process.rs`. Next: `keeper/src/safe/mod.rs`, which makes checkpoints and builds bodies from them.
 
 use crate::record::{BYTES_MAX, CallId, Record};
+use armento_client::api::SafeWish;
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Image;
 use armento_model::{MoveId, Tid};
@@ -42,6 +43,24 @@ pub struct Safety {
     pub exact: bool,
     /// So often a checkpoint of the whole tree is sent to another node, in case home is lost.
     pub remote: Option<Duration>,
+}
+
+impl Safety {
+    pub fn of_wish(wish: SafeWish) -> Safety {
+        Safety {
+            every: Duration::from_secs(wish.every_s),
+            exact: wish.exact,
+            remote: wish.remote_s.map(Duration::from_secs),
+        }
+    }
+
+    pub fn wish(self) -> SafeWish {
+        SafeWish {
+            every_s: self.every.as_secs(),
+            exact: self.exact,
+            remote_s: self.remote.map(|every| every.as_secs()),
+        }
+    }
 }
 
 pub struct Safe {

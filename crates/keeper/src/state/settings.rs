@@ -30,8 +30,22 @@ pub struct Settings {
     pub storm: Option<(Storm, u64)>,
     /// Its processes go on when a node is lost.
     pub safe: Option<Safety>,
-    /// Hosts answer no call on files and names by themselves.
+    /// `--forward-files`.
     pub forward_files: bool,
     pub portable: Option<Portable>,
     pub hello: KeeperHello,
+}
+
+impl Settings {
+    /// Whether hosts answer no call on files and names by themselves: what they answer is in no record.
+    pub fn forwards_files(&self) -> bool {
+        self.forward_files || self.safe.is_some()
+    }
+
+    /// Keeps the tree safe so from now on.
+    pub fn set_safe(&mut self, safe: Option<Safety>, by_user: bool) {
+        self.safe = safe;
+        self.hello.safe_chosen = by_user;
+        self.hello.safe = safe.map(Safety::wish);
+    }
 }

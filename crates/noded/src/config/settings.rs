@@ -56,6 +56,10 @@ pub struct Config {
     pub allow_upgrade: bool,
     /// Keepers that run another program than this daemon become its program: bodies come home and go out again.
     pub upgrade_keepers: bool,
+    /// Trees of this home that have run for so many seconds become safe; 0: none does.
+    pub safe_after_s: u64,
+    /// So often a checkpoint of them is made.
+    pub safe_every_s: u64,
     /// Nodes this home sends to, and whose programs; all if not given. See `rules.rs`.
     pub send_to: Option<Rules>,
     /// Homes whose processes may come, and whose; all if not given.
@@ -121,6 +125,8 @@ impl Default for Config {
             allow_root: false,
             allow_upgrade: false,
             upgrade_keepers: true,
+            safe_after_s: 0,
+            safe_every_s: 30,
             send_to: None,
             accept_from: None,
             block: false,

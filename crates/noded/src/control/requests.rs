@@ -22,7 +22,7 @@ use crate::sys::euid;
 use crate::version::shown_version;
 use crate::web;
 use crate::work::{
-    Wants, allow_keeper, explain, find_route, let_trace, move_process, write_checkpoint,
+    Wants, allow_keeper, explain, find_route, let_trace, make_safe, move_process, write_checkpoint,
 };
 use armento_balance::common;
 use armento_client::api::{Answer, Ask};
@@ -100,6 +100,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
         Ask::Ps { all: true }
         | Ask::Migrate { .. }
         | Ask::Checkpoint(_)
+        | Ask::Safe { .. }
         | Ask::KeepAway { .. }
         | Ask::Kept { .. }
         | Ask::Recover { .. }
@@ -151,6 +152,7 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
         Ask::Ps { .. } => everywhere(asker).await,
         Ask::Migrate { pid, to } => move_process(asker, pid, to).await,
         Ask::Checkpoint(order) => write_checkpoint(asker, order).await,
+        Ask::Safe { pid, safe } => make_safe(asker, pid, safe).await,
         Ask::KeepAway { at, step } => aside(asker, move |a| kept::keep_away(a, at, step)).await,
         Ask::Kept { all } => aside(asker, move |a| Ok(kept::list(a, all))).await,
         Ask::Recover { id, recover } => {

@@ -12,7 +12,7 @@ use crate::gossip::Gossip;
 use crate::membership::listen_refused;
 use crate::mfs;
 use crate::peer_server;
-use crate::policy::{order_moves_when_freed, reload};
+use crate::policy::{make_old_trees_safe, order_moves_when_freed, reload};
 use crate::state::Node;
 use crate::state_dir::{Lock, StateDir, forget_earlier};
 use crate::systemd::{ready, reloading, stopping};
@@ -208,6 +208,7 @@ async fn serve(parts: Parts, signals: bool) {
     tokio::spawn(order_moves_when_freed(node.clone()));
     tokio::spawn(renew(node.clone()));
     tokio::spawn(upgrade_keepers(node.clone()));
+    tokio::spawn(make_old_trees_safe(node.clone()));
     tokio::spawn(mfs::supervise(node.clone()));
     tokio::spawn(announce(node.clone()));
     tokio::spawn(web::supervise(node.clone()));

@@ -138,7 +138,14 @@ impl KeeperTable {
                     keeper.execed(pid, node);
                 }
             }
-            Report::KeepsProgram { why } => {
+            Report::KeepsProgram {
+                ticket: Some(ticket),
+                why,
+            } => {
+                let what = format!("{}; nothing was changed", clean(&why));
+                self.end(ticket, Err(refusal("busy", what, "try again later")));
+            }
+            Report::KeepsProgram { ticket: None, why } => {
                 let keeper = self.by_tree.values_mut().find(|k| k.session == session);
                 if let Some(keeper) = keeper {
                     let why: String = clean(&why).chars().take(WHY_MAX).collect();

@@ -39,6 +39,8 @@ pub fn hello() -> KeeperHello {
         common: None,
         begins_here: false,
         hint: None,
+        safe: None,
+        safe_chosen: false,
         build: Build::own(),
     }
 }
