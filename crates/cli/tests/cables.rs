@@ -1,5 +1,6 @@
 //! Links that are cut: effects of programs are complete and happen once, or the death of the program is reported.
 
+mod halves;
 mod lab;
 mod pauses;
 
@@ -162,4 +163,11 @@ fn disconnects_during_moves_lose_nothing() {
     let native = "n=$(tail -n 3 /tmp/o | sed -n 's/ *child of //p'); rm /tmp/enough; perl -e 'PROGRAM' /tmp/n $n; cmp /tmp/n /tmp/o";
     farm.sh("n1", &native.replace("PROGRAM", PROGRAM));
     no_body(&farm);
+}
+
+#[test]
+fn both_halves_of_a_partition_go_on_and_nothing_runs_twice() {
+    if let Some(farm) = Farm::of(4, "halves", None, 1.0) {
+        halves::both_go_on_and_nothing_runs_twice(&farm);
+    }
 }

@@ -724,6 +724,18 @@ pub struct Pass {
     /// The mounts that this node shares with others.
     #[serde(default)]
     pub dfsa: Vec<SharedMount>,
+    /// The engine version that both sides use; 0 from a daemon that knows only its own: ours.
+    #[serde(default)]
+    pub engine: u32,
+}
+
+impl Pass {
+    pub fn common_engine(&self) -> u32 {
+        match self.engine {
+            0 => crate::version::engine(),
+            engine => engine,
+        }
+    }
 }
 
 /// Hosts freeze a tree after 10 s without its home; home declares a host dead at 30 s.

@@ -16,6 +16,7 @@ pub const LONG: Duration = Duration::from_secs(60);
 /// however that ends.
 pub struct Farm {
     pub name: String,
+    nodes: Vec<String>,
     _lab: Lab,
 }
 
@@ -27,6 +28,11 @@ impl Farm {
 
     /// As [`Farm::up`], with nodes that have `speed` of a processor.
     pub fn with(what: &str, mem: Option<u64>, speed: f64) -> Option<Farm> {
+        Farm::of(3, what, mem, speed)
+    }
+
+    /// The same with so many nodes.
+    pub fn of(count: usize, what: &str, mem: Option<u64>, speed: f64) -> Option<Farm> {
         let root =
             fs::read_to_string("/proc/self/status").is_ok_and(|s| s.contains("\nUid:\t0\t0\t"));
         if !root {
@@ -36,7 +42,7 @@ impl Farm {
         let name = format!("f{}-{what}", std::process::id());
         let spec = Spec {
             name: name.clone(),
-            nodes: 3,
+            nodes: count,
             speeds: vec![speed],
             mem: mem.map(|mib| mib << 20),
             link: Link::None,
@@ -45,8 +51,9 @@ impl Farm {
             ..Spec::default()
         };
         let _lab = Lab::up(spec).expect("a lab");
-        let farm = Farm { name, _lab };
-        for node in ["n1", "n2", "n3"] {
+        let nodes: Vec<String> = (1..=count).map(|n| format!("n{n}")).collect();
+        let farm = Farm { name, nodes, _lab };
+        for node in &farm.nodes {
             let make = format!(
                 "mkdir -p /etc/armento /tmp/faults; chmod 777 /tmp/faults; printf '{CONFIG}' > /etc/armento/config.toml"
             );
@@ -57,7 +64,7 @@ impl Farm {
         let (_, join) = said.split_once("armento join ").expect("the join command");
         let join = join.lines().next().expect("a line").to_owned();
         farm.daemon("n1");
-        for node in ["n2", "n3"] {
+        for node in &farm.nodes[1..] {
             farm.sh(
                 node,
                 &format!("armento join {join} --same-machine --name {node} {listen}"),
@@ -68,9 +75,9 @@ impl Farm {
             farm.sh("n1", "armento nodes --json")
                 .matches("\"alive\"")
                 .count()
-                == 3
+                == farm.nodes.len()
         };
-        until("three nodes", alive);
+        until("all nodes", alive);
         Some(farm)
     }
 
@@ -123,7 +130,7 @@ impl Drop for Farm {
         if !std::thread::panicking() {
             return;
         }
-        for node in ["n1", "n2", "n3"] {
+        for node in &self.nodes {
             let said = self.run(
                 node,
                 "tail -n 40 /tmp/node.log /var/lib/armento/hosts/*.log",

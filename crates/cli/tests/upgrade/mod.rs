@@ -4,6 +4,7 @@
 
 use super::restarts::{self, Load, NODES, kill};
 use super::{Farm, fails_with, text, until};
+use armento_model::ENGINE_VERSION;
 use std::time::{Duration, Instant};
 
 /// Command prefix for a program of that version.
@@ -104,6 +105,17 @@ pub fn programs_do_not_notice(farm: &Farm) {
 pub fn different_engines_refuse_trees(farm: &Farm) {
     let load = Load::start(farm);
     load.moves_to("n3");
+    // One version later: a program goes there, on to a node of this version, and back.
+    load.moves_to("home");
+    let later = format!("env ARMENTO_ENGINE_VERSION={}", ENGINE_VERSION + 1);
+    restart(farm, "n3", &later);
+    load.is_known();
+    until("the end of its host there", || {
+        restarts::hosts(farm, "n3").is_empty()
+    });
+    for node in ["n3", "n2", "n3", "home", "n3"] {
+        load.moves_to(node);
+    }
     restart(farm, "n3", "env ARMENTO_ENGINE_VERSION=99");
     load.is_known();
     let other = "armento run --stay sleep 77 >/dev/null 2>&1 & echo $!";

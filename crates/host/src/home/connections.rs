@@ -6,9 +6,10 @@ use super::messages;
 use crate::moves;
 use crate::state::Host;
 use armento_client::api::HostStart;
+use armento_client::version::engine;
 use armento_link::Listener;
 use armento_link::{Badge, Duplex, LinkError, Reader, Role, Writer};
-use armento_model::ENGINE_VERSION;
+use armento_model::common_engine;
 use armento_tracee::spawn;
 use armento_wire::bulk::HELLO;
 use armento_wire::talk::{self, Hello, Purpose};
@@ -25,10 +26,10 @@ pub fn hello(r: &mut Reader) -> Result<Hello, WireError> {
         return Err(WireError::Garbled("hello"));
     }
     let h: Hello = talk::decode(&buf, "hello")?;
-    if h.engine == ENGINE_VERSION {
-        Ok(h)
-    } else {
-        Err(WireError::Garbled("hello of our version"))
+    // The peer says which version it uses: never a later one than ours, and at most one before.
+    match common_engine(h.engine, engine()) {
+        Some(common) if common == h.engine => Ok(h),
+        _ => Err(WireError::Garbled("hello of our version")),
     }
 }
 

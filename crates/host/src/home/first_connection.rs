@@ -50,7 +50,11 @@ pub fn await_home(listening: &Listener, start: &HostStart) -> Result<FirstConnec
             continue;
         }
         let known = met.get_or_insert_with(|| {
-            Arc::new(HomeLink::new(&resume, (start.freeze_ms, start.dead_ms)))
+            Arc::new(HomeLink::new(
+                h.engine,
+                &resume,
+                (start.freeze_ms, start.dead_ms),
+            ))
         });
         let home = known.clone();
         let options = socket.try_clone()?;

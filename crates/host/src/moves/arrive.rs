@@ -7,6 +7,7 @@ use super::postcopy;
 use crate::files::{Incoming, MORE_MAX, OTHER_MAX};
 use crate::state::{GuestTable, Host, Process};
 use crate::threads;
+use armento_client::version::engine;
 use armento_link::{Reader, Writer};
 use armento_migrate::failpoint::point;
 use armento_migrate::files::Like;
@@ -18,7 +19,7 @@ use armento_migrate::phase::Failpoint;
 use armento_migrate::postcopy::Fetch;
 use armento_migrate::target::{self, Builder};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{CpuTime, ENGINE_VERSION, HomePid, MoveId, Stay, Xsave};
+use armento_model::{CpuTime, HomePid, MoveId, Stay, Xsave, common_engine};
 use armento_tracee::pages::Run;
 use armento_tracee::sys as tsys;
 use armento_wire::talk::{FileKey, ToHome};
@@ -110,10 +111,10 @@ impl Builder for Arrival {
     type Sink = Filler;
 
     fn offered(&mut self, head: Head) -> Result<Accept> {
-        if head.engine != ENGINE_VERSION {
+        if common_engine(head.engine, engine()) != Some(head.engine) {
             return Err(MigrateError::Stays(
                 Stay::EngineVersion,
-                format!("we run {ENGINE_VERSION}, it comes with {}", head.engine),
+                format!("we run {}, it comes with {}", engine(), head.engine),
             ));
         }
         if let Some((stay, why)) = self.host.drain.refuses() {

@@ -6,7 +6,7 @@ use crate::state::{Host, Pair};
 use crate::sync::lock;
 use armento_link::{Badge, LinkError, dial};
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{ENGINE_VERSION, MoveId, Stay};
+use armento_model::{MoveId, Stay};
 use armento_tracee::sys;
 use armento_wire::bulk::HELLO;
 use armento_wire::talk::{self, Hello, Purpose, Whither};
@@ -33,7 +33,7 @@ pub fn connect(host: &Arc<Host>, mv: MoveId, to: Whither) -> Result<Pair> {
             let link = dial(&addr, &me, &expect, MEET_MAX)
                 .map_err(|e| MigrateError::Stays(stay(&e), format!("{addr}: {e}")))?;
             let hello = Hello {
-                engine: ENGINE_VERSION,
+                engine: host.home.engine,
                 tree: host.start.tree,
                 purpose: Purpose::Bring(mv),
                 monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?,

@@ -190,7 +190,13 @@ impl<'a> Departure<'a> {
         let vdso = source.vdso.as_ref().map(|f| f.home);
         let mut first = survey(here, vdso)?;
         noted.mark(&mut first.areas);
-        let mut head = head(of.pid, (here, source.needs), &first, source.tids)?;
+        let mut head = head(
+            of.host.home.engine,
+            of.pid,
+            (here, source.needs),
+            &first,
+            source.tids,
+        )?;
         let mut job = Job::new(here, r, w);
         // Any other move, and one that fails, takes the marks.
         let before = lock(&proc.sent_before).take();

@@ -6,7 +6,7 @@ use armento_migrate::image::objects::Views;
 use armento_migrate::image::vdso::Vdso;
 use armento_migrate::image::{Head, Processor, mm};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{ENGINE_VERSION, HomePid, HomeTid, Pid};
+use armento_model::{HomePid, HomeTid, Pid};
 use armento_tracee::{maps, status};
 
 pub fn survey(here: Pid, foreign: Option<Vdso>) -> Result<Survey> {
@@ -18,7 +18,9 @@ pub fn survey(here: Pid, foreign: Option<Vdso>) -> Result<Survey> {
     Ok(s)
 }
 
+/// `engine`: the version that both sides use.
 pub fn head(
+    engine: u32,
     pid: HomePid,
     (here, needs): (Pid, CpuSet),
     s: &Survey,
@@ -27,7 +29,7 @@ pub fn head(
     let st = status::read(here).map_err(|_| MigrateError::Ended)?;
     Ok(Head {
         since: None,
-        engine: ENGINE_VERSION,
+        engine,
         pid,
         tids,
         command: st.name,

@@ -37,6 +37,8 @@ pub struct HomeLink {
     epoch: Mutex<Option<u32>>,
     /// Held by the thread that reads the stream.
     reading: Mutex<()>,
+    /// The engine version that home uses with us.
+    pub engine: u32,
     /// Without home for so long every guest is held …
     pub freeze: Duration,
     /// … and for so long the host ends.
@@ -53,10 +55,11 @@ pub struct HomeLink {
 
 impl HomeLink {
     /// Of home's limits and this node's the shorter ones hold: home's own end is then never before this host's.
-    pub fn new(first: &Resume, (freeze_ms, dead_ms): (u64, u64)) -> HomeLink {
+    pub fn new(engine: u32, first: &Resume, (freeze_ms, dead_ms): (u64, u64)) -> HomeLink {
         HomeLink {
             session: Session::default(),
             id: first.session,
+            engine,
             epoch: Mutex::new(None),
             reading: Mutex::new(()),
             freeze: Duration::from_millis(first.freeze_ms.min(freeze_ms)),
@@ -256,7 +259,7 @@ mod tests {
             freeze_ms: 3000,
             dead_ms: 9000,
         };
-        let home = HomeLink::new(&resume(0), (10_000, 5000));
+        let home = HomeLink::new(28, &resume(0), (10_000, 5000));
         assert_eq!(home.freeze, Duration::from_secs(3));
         assert_eq!(home.dead, Duration::from_secs(5));
         assert!(home.claim(&resume(0)).is_some());
@@ -275,7 +278,7 @@ mod tests {
                 freeze_ms,
                 dead_ms: 30_000,
             };
-            let home = HomeLink::new(&resume, (10_000, 30_000));
+            let home = HomeLink::new(28, &resume, (10_000, 30_000));
             home.pulse(most).as_millis()
         };
         let check = |most, want| {

@@ -33,6 +33,8 @@ const HOME_MAX: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
 /// Time for the last reports.
 const REPORTS_MAX: Duration = Duration::from_millis(500);
+/// The engine version from which hosts know that they are to end; those of an earlier one end two seconds later.
+const END_SINCE: u32 = 28;
 /// Time for hosts to end.
 const END_MAX: Duration = Duration::from_millis(500);
 const END_LOOK: Duration = Duration::from_millis(5);
@@ -235,7 +237,8 @@ fn look(keep: &Keep, pid: Pid) -> Option<Found> {
 
 /// Hosts of the tree end: the processes go back to those of their node's program.
 fn end_hosts(keep: &Keep) {
-    let links = keep.hosts.all();
+    let mut links = keep.hosts.all();
+    links.retain(|link| link.pass.common_engine() >= END_SINCE);
     links.iter().for_each(|link| link.send(&ToHost::End));
     let until = Instant::now() + END_MAX;
     while links.iter().any(|l| l.session.connected()) && Instant::now() < until {

@@ -10,9 +10,10 @@ use crate::state::Keep;
 use crate::sync::lock;
 use armento_client::AskError;
 use armento_client::api::{Answer, Ask};
+use armento_client::version::engine;
 use armento_link::random_hex;
 use armento_migrate::{Local, MigrateError, Result};
-use armento_model::{ENGINE_VERSION, NodeName, Pid, Stay};
+use armento_model::{NodeName, Pid, Stay};
 use armento_tracee::spawn;
 use armento_wire::talk::SessionId;
 use std::sync::Arc;
@@ -90,7 +91,7 @@ fn way(keep: &Keep, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<Host
         pid,
         node: node.clone(),
         need_kib,
-        engine: ENGINE_VERSION,
+        engine: engine(),
         portable: keep.is_portable(pid),
     };
     let pass = match keep.daemon.ask(ask, ROUTE_MAX) {

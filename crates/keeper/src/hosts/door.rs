@@ -8,7 +8,7 @@ use crate::sync::lock;
 use armento_client::api::{Answer, Ask, Pass, RENEW};
 use armento_link::{Identity, dial};
 use armento_migrate::{Local, Result};
-use armento_model::{ENGINE_VERSION, NodeName};
+use armento_model::NodeName;
 use armento_tracee::{spawn, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::talk::{self, Hello, Purpose};
@@ -49,7 +49,7 @@ pub fn open_for_move(
     match early.map(|e| e.made).or_else(|| take_spare(link)) {
         // A host that could not be reached then may be now.
         Some(made) => match made.recv() {
-            Ok(Ok(made)) => greet(keep, made, purpose),
+            Ok(Ok(made)) => greet(keep, &link.way(), made, purpose),
             _ => open_connection(keep, &link.way(), purpose),
         },
         None => open_connection(keep, &link.way(), purpose),
@@ -81,7 +81,7 @@ fn dialled(keep: &Arc<Keep>, link: &Arc<HostLink>) -> Dialled {
 
 /// A connection to a host's door.
 pub fn open_connection(keep: &Keep, pass: &Pass, purpose: Purpose) -> Result<Connection> {
-    greet(keep, dial_host(keep, pass)?, purpose)
+    greet(keep, pass, dial_host(keep, pass)?, purpose)
 }
 
 fn dial_host(keep: &Keep, pass: &Pass) -> Result<Connection> {
@@ -95,9 +95,9 @@ fn dial_host(keep: &Keep, pass: &Pass) -> Result<Connection> {
     link.split().map_err(link_lost)
 }
 
-fn greet(keep: &Keep, (r, mut w): Connection, purpose: Purpose) -> Result<Connection> {
+fn greet(keep: &Keep, pass: &Pass, (r, mut w): Connection, purpose: Purpose) -> Result<Connection> {
     let hello = Hello {
-        engine: ENGINE_VERSION,
+        engine: pass.common_engine(),
         tree: keep.settings.tree,
         purpose,
         monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?,

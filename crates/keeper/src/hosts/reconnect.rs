@@ -10,7 +10,6 @@ use crate::sync::lock;
 use armento_client::api::{Answer, Ask};
 use armento_link::{LinkError, Reader, dial};
 use armento_migrate::Result;
-use armento_model::ENGINE_VERSION;
 use armento_tracee::{spawn, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::session::{self, Closer};
@@ -146,7 +145,7 @@ fn open(
     let socket = line.socket().try_clone()?;
     let (r, mut w) = line.split()?;
     let hello = Hello {
-        engine: ENGINE_VERSION,
+        engine: pass.common_engine(),
         tree: keep.settings.tree,
         purpose: Purpose::Calls(Resume {
             session: link.id,

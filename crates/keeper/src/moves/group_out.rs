@@ -176,6 +176,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             eligibility::carried(&noted, false)?;
             noted.mark(&mut m.prep.head.areas);
             m.prep.head.processor = keep.processor(m.pid);
+            m.prep.head.engine = link.pass.common_engine();
             let foreign = job.offer(&m.prep.head, &mut |k| m.prep.opened(k))?.vdso;
             let how = freeze::Leaves {
                 joint: true,

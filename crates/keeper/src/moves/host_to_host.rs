@@ -30,6 +30,13 @@ pub fn move_host_to_host(
 ) -> Result<MoveCost> {
     let link = connect_host(keep, node, pid, 0, serve_host)?;
     let (tx, news) = mpsc::channel();
+    if from.pass.common_engine() != link.pass.common_engine() {
+        let why = format!(
+            "the hosts at {} and {node} use different engines",
+            from.node
+        );
+        return Err(MigrateError::Stays(Stay::NoPath, why));
+    }
     let mv = keep.moves.begin(tx, &[from, &link]);
     let begun = Instant::now();
     // A move that failed may have left it.

@@ -117,8 +117,14 @@ struct Flipped {
 }
 
 impl<'a> Leaving<'a> {
-    fn new(of: &'a Move, prep: Prepared, noted: &Noted, (r, w): &'a mut Connection) -> Leaving<'a> {
+    fn new(
+        of: &'a Move,
+        mut prep: Prepared,
+        noted: &Noted,
+        (r, w): &'a mut Connection,
+    ) -> Leaving<'a> {
         let closer = r.closer().ok();
+        prep.head.engine = of.link.pass.common_engine();
         Leaving {
             of,
             phases: Departure::new(of.keep, of.pid, prep, noted, (r, w)),

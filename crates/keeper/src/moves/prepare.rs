@@ -10,6 +10,7 @@ use crate::sharing::shared_only_with;
 use crate::state::{Keep, Leaving, Tree};
 use crate::sync::lock;
 use crate::traced::{call_fixups, resume_for_move, resume_process};
+use armento_client::version::engine;
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::files::{self, Names};
 use armento_migrate::image::itimers::Itimers;
@@ -17,7 +18,7 @@ use armento_migrate::image::objects::{self, Views};
 use armento_migrate::image::{Head, Processor, mm, uncarried};
 use armento_migrate::stop_threads::{Halted, StoppedThreads, delicate};
 use armento_migrate::{MigrateError, Result};
-use armento_model::{ENGINE_VERSION, HomePid, HomeTid, Pid, Stay, Tid};
+use armento_model::{HomePid, HomeTid, Pid, Stay, Tid};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::uffd::Uffd;
 use armento_tracee::{maps, status, trace};
@@ -223,7 +224,7 @@ fn look(
     });
     let head = Head {
         since: None,
-        engine: ENGINE_VERSION,
+        engine: engine(),
         pid: HomePid::of_home(pid),
         tids: tids.into_iter().map(HomeTid::of_home).collect(),
         command: status::comm(pid, pid),

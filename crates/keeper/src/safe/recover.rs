@@ -187,7 +187,7 @@ pub fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result
     // The connection is kept until the other node has read all of it.
     let built =
         open_connection(keep, &link.way(), Purpose::Bring(mv)).and_then(|mut connection| {
-            send(keep, &mut connection, kept).map_err(|e| reason(e, &news))?;
+            send(keep, &link, &mut connection, kept).map_err(|e| reason(e, &news))?;
             await_ready(&news, READY_MAX)
         });
     keep.moves.end(mv);
@@ -214,7 +214,7 @@ fn reason(e: MigrateError, news: &mpsc::Receiver<MoveEvent>) -> MigrateError {
 }
 
 /// Sends everything that was kept.
-fn send(keep: &Keep, (r, w): &mut Connection, kept: &Kept) -> Result<()> {
+fn send(keep: &Keep, link: &HostLink, (r, w): &mut Connection, kept: &Kept) -> Result<()> {
     let mut job = Job::new(0, r, w);
     let image = &kept.image;
     let head = Head {
@@ -222,6 +222,7 @@ fn send(keep: &Keep, (r, w): &mut Connection, kept: &Kept) -> Result<()> {
         areas: image.layout.areas.clone(),
         mm: image.state.mm.clone(),
         since: None,
+        engine: link.pass.common_engine(),
         ..image.head.clone()
     };
     let mut opened = |key: &_| -> Option<File> {

@@ -10,9 +10,10 @@ use crate::peer::{AdmitAsk, PeerAnswer};
 use crate::state::{Core, Node};
 use armento_balance::{Need, admit as weigh};
 use armento_client::api::Refusal;
-use armento_model::{ENGINE_VERSION, NodeName, Stay};
+use armento_client::version::engine;
+use armento_model::{NodeName, Stay, common_engine};
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// Hosts at once; each is a process with an identity of its own.
@@ -74,13 +75,6 @@ pub fn admit_guests(
     Ok(answer(node, &record))
 }
 
-/// The engine's version; tests set a later one.
-fn engine() -> u32 {
-    static ENGINE: OnceLock<u32> = OnceLock::new();
-    let other = || std::env::var("ARMENTO_ENGINE_VERSION").ok()?.parse().ok();
-    *ENGINE.get_or_init(|| other().unwrap_or(ENGINE_VERSION))
-}
-
 fn answer(node: &Node, r: &Record) -> PeerAnswer {
     PeerAnswer::Admitted {
         // Where this node is now: the host may have been started elsewhere.
@@ -127,7 +121,7 @@ fn consider(node: &Node, core: &mut Core, home: &NodeName, ask: &AdmitAsk) -> Re
         let why = format!("{home} said before that this tree is another user's");
         return Err(stays("the process", Stay::NotTrusted, &why));
     }
-    if ask.engine != engine() {
+    if common_engine(ask.engine, engine()).is_none() {
         let which = format!("{me} runs engine {}, the process {}", engine(), ask.engine);
         return Err(stays("the process", Stay::EngineVersion, &which));
     }

@@ -13,7 +13,7 @@ use crate::peer::{AdmitAsk, CallError, PeerAnswer, PeerAsk};
 use crate::state::{Asker, Node, call};
 use armento_client::api::{Answer, CpuSet, Pass, Refusal};
 use armento_link::{Badge, Identity, Role};
-use armento_model::{HomePid, NodeName, Pid, Stay, TreeId};
+use armento_model::{HomePid, NodeName, Pid, Stay, TreeId, common_engine};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -122,14 +122,23 @@ async fn pass(
         true => admit_here(node, ask).await,
         false => call(node, target, PeerAsk::Admit(ask), ADMIT).await,
     };
-    let (addr, plain) = match admitted {
+    let (addr, plain, engine) = match admitted {
         Ok(PeerAnswer::Admitted {
             addr,
             plain,
             engine,
-        }) if engine == wants.engine => (addr, plain),
+        }) => match common_engine(engine, wants.engine) {
+            Some(common) => (addr, plain, common),
+            None => {
+                let which = format!(
+                    "{target} runs engine {engine}, the process {}",
+                    wants.engine
+                );
+                return Err(stays(&subject, Stay::EngineVersion, &which));
+            }
+        },
         Ok(_) => {
-            let which = format!("{target} does not run engine {}", wants.engine);
+            let which = format!("{target} gives another answer");
             return Err(stays(&subject, Stay::EngineVersion, &which));
         }
         Err(CallError::Refused(no)) if is_of_versions(&no) => {
@@ -162,5 +171,6 @@ async fn pass(
         freeze_ms: node.config.freeze_ms,
         dead_ms: node.config.dead_ms,
         dfsa: dfsa::declared(node),
+        engine,
     })
 }

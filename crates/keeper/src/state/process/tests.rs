@@ -32,6 +32,7 @@ fn host(name: &str) -> Arc<HostLink> {
         freeze_ms: 1,
         dead_ms: 1,
         dfsa: Vec::new(),
+        engine: 0,
     };
     Arc::new(HostLink::new(node, pass, SessionId(1), Arc::default()))
 }
