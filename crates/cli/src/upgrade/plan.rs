@@ -1,7 +1,7 @@
 //! What an upgrade means for each node and for what runs there. Pure.
 
 use armento_client::api::{Build, ProgramVersions, RunningBuild, VersionsInfo};
-use armento_model::{NodeName, clean};
+use armento_model::{NodeName, clean, common_engine};
 
 /// The program that is to run everywhere.
 pub struct Target {
@@ -146,7 +146,7 @@ fn host(node: &NodeName, h: &RunningBuild, engine: u32) -> String {
 }
 
 fn differs(build: &Build, engine: u32) -> bool {
-    build.engine != 0 && engine != 0 && build.engine != engine
+    build.engine != 0 && engine != 0 && common_engine(build.engine, engine).is_none()
 }
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
     fn target() -> Target {
         Target {
             versions: ProgramVersions {
-                build: build("0.2.0", 6),
+                build: build("0.2.0", 7),
                 control: 2,
             },
             sha256: "bb".into(),
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(said.len(), 3);
         assert!(
             said[0]
-                .starts_with("replace /usr/bin/armento on n2 (0.1.0, engine 5) by 0.2.0, engine 6")
+                .starts_with("replace /usr/bin/armento on n2 (0.1.0, engine 5) by 0.2.0, engine 7")
         );
         assert!(said[1].contains("2 keepers of n2 with 3 programs, 1 of them elsewhere"));
         assert!(said[1].contains("move only home") && said[1].ends_with("engine 5"));

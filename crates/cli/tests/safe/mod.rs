@@ -1,6 +1,7 @@
 //! `armento run --safe`: the node of a program is lost, and it goes on with no effect lost or made twice; or it ends, and
 //! says why.
 
+use crate::fails_with;
 use crate::lab::{Farm, until};
 use crate::restarts::json;
 use serde_json::Value;
@@ -11,6 +12,8 @@ const PROGRAM: &str = r#"use IO::Handle; $| = 1; ($file, $turns) = @ARGV; open(F
  for $i (1..$turns) { for (1..20000) { $x = ($x * 69069 + $i + $_) % 4294967296 }
  syswrite(W, "$i\n"); sysread(R, $b, 100); print F "$i $x $b"; print "$i $x\n"; select(undef, undef, undef, 0.01) }"#;
 const TURNS: u32 = 400;
+/// For those that take their time.
+const TURNS_MANY: u32 = 1200;
 
 /// Each line has the time of the line: no second run writes the same.
 const CLOCK: &str = r#"use Time::HiRes "time"; $| = 1; for (1..300) { print time, "\n"; select(undef, undef, undef, 0.02) }"#;
@@ -22,15 +25,20 @@ const KILL_HOSTS: &str = "pkill -9 -f '^armento host'";
 struct Job<'a> {
     farm: &'a Farm,
     pid: String,
+    turns: u32,
 }
 
 impl<'a> Job<'a> {
     fn start(farm: &'a Farm, how: &str, program: &str, words: &str) -> Job<'a> {
+        Job::begin(farm, &format!("--safe={how}"), program, words, TURNS)
+    }
+
+    fn begin(farm: &'a Farm, options: &str, program: &str, words: &str, turns: u32) -> Job<'a> {
         let start = format!(
-            "rm -f /tmp/wrote; armento run --safe={how} --on n2 perl -e '{program}' {words} >/tmp/out 2>/tmp/err </dev/null & echo $!"
+            "rm -f /tmp/wrote; armento run {options} --on n2 perl -e '{program}' {words} >/tmp/out 2>/tmp/err </dev/null & echo $!"
         );
         let pid = farm.sh("n1", &start).trim().to_owned();
-        Job { farm, pid }
+        Job { farm, pid, turns }
     }
 
     fn seen(&self) -> Option<Value> {
@@ -80,8 +88,9 @@ impl<'a> Job<'a> {
         self.ends();
         assert_eq!(self.said(), "");
         let native = format!(
-            "rm -f /tmp/native; perl -e '{PROGRAM}' /tmp/native {TURNS} > /tmp/native.out; \
-             cmp /tmp/native /tmp/wrote && cmp /tmp/native.out /tmp/out"
+            "rm -f /tmp/native; perl -e '{PROGRAM}' /tmp/native {} > /tmp/native.out; \
+             cmp /tmp/native /tmp/wrote && cmp /tmp/native.out /tmp/out",
+            self.turns
         );
         self.farm.sh("n1", &native);
     }
@@ -108,6 +117,71 @@ fn a_program_goes_on_when_its_node_is_lost() {
     let job = Job::start(&farm, "1", PROGRAM, &words);
     job.is_safe();
     farm.sh("n2", "pkill -9 -x perl");
+    job.ends_as_native();
+}
+
+#[test]
+fn a_running_program_becomes_safe() {
+    let Some(farm) = Farm::up("become", None) else {
+        return;
+    };
+    let job = Job::begin(
+        &farm,
+        "",
+        PROGRAM,
+        &format!("/tmp/wrote {TURNS_MANY}"),
+        TURNS_MANY,
+    );
+    job.wrote(10);
+    let safe = format!("armento safe {}", job.pid);
+    let price = farm.sh("n1", &format!("{safe} --dry-run"));
+    assert!(price.contains("MiB of this node's memory"), "{price}");
+    let kept = || job.seen().map(|p| !p["safe"].is_null());
+    assert_eq!(kept(), Some(false));
+    let bad = farm.run("n1", &format!("{safe} --every 0"));
+    assert_eq!(bad.status.code(), Some(125), "{bad:?}");
+    let other = farm.run("n1", &format!("{} {safe}", crate::USER));
+    fails_with(&other, &[&job.pid]);
+    assert_eq!(kept(), Some(false));
+
+    farm.sh("n1", &format!("{safe} --every 3600"));
+    until("it at its node", || {
+        job.seen()
+            .is_some_and(|p| p["place"].as_str() == Some("n2"))
+    });
+    // Off, and on again.
+    farm.sh("n1", &format!("{safe} --off"));
+    until("nothing to be kept", || kept() == Some(false));
+    let said = farm.sh("n1", &format!("{safe} --every 3600 --json"));
+    assert!(
+        said.contains("armento.safe/1") && said.contains("3600"),
+        "{said}"
+    );
+    job.is_safe();
+    farm.sh("n2", KILL_HOSTS);
+    job.leaves("n2");
+    job.ends_as_native();
+}
+
+#[test]
+fn programs_that_run_for_long_become_safe_by_the_settings() {
+    let Some(farm) = Farm::up("old", None) else {
+        return;
+    };
+    farm.sh(
+        "n1",
+        "echo 'safe_after_s = 3' >> /etc/armento/config.toml; armento farm reload",
+    );
+    let job = Job::begin(
+        &farm,
+        "",
+        PROGRAM,
+        &format!("/tmp/wrote {TURNS_MANY}"),
+        TURNS_MANY,
+    );
+    job.is_safe();
+    farm.sh("n2", KILL_HOSTS);
+    job.leaves("n2");
     job.ends_as_native();
 }
 

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::error::{FarmError, refusal};
 use crate::hosts::HELLO_MAX;
+use crate::kept::kept_here;
 use crate::mfs;
 use crate::peer::{self, PeerAsk};
 use crate::state::Node;
@@ -45,6 +46,13 @@ pub async fn leave_farm(node: &Arc<Node>) -> Result<Answer, Refusal> {
         };
         notify_members(&blocking.identity(), &blocking.farm.node, &members);
         mfs::end(&blocking);
+        // Those of a lost home may be its only ones.
+        if kept_here(&blocking, None, None)
+            .iter()
+            .all(|k| k.home_alive)
+        {
+            blocking.state.forget_kept();
+        }
         blocking.state.forget()
     });
     let failed = |e: String| {
@@ -131,6 +139,11 @@ pub fn leave_without_daemon(config: &Config) -> Result<NodeName, FarmError> {
     mfs::end_without_daemon(&dir);
     dir.forget()?;
     Ok(farm.node)
+}
+
+/// Deletes what this node keeps of programs of other homes, which may be all that is left of them.
+pub fn forget_kept(config: &Config) {
+    StateDir::new(config.state_dir()).forget_kept();
 }
 
 /// The name of this node, and whether `leave_without_daemon` would take it out: no daemon runs.

@@ -18,7 +18,9 @@ pub use enrol::{
     Enrolled, InitOptions, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, init, invitations, join,
     new_token, plan_init, plan_join, plan_token, withdraw,
 };
-pub use leave::{expel_order, leave_farm, leave_without_daemon, plan_leave, takes_the_key};
+pub use leave::{
+    expel_order, forget_kept, leave_farm, leave_without_daemon, plan_leave, takes_the_key,
+};
 pub use order_drain::drain_node;
 pub use order_upgrade::{restart_this, upgrade_node, versions_at};
 pub use place::listen_refused;

@@ -173,6 +173,11 @@ impl StateDir {
         Ok(())
     }
 
+    /// Deletes the checkpoints of programs of other homes.
+    pub fn forget_kept(&self) {
+        let _ = fs::remove_dir_all(self.0.join("kept"));
+    }
+
     pub fn roster(&self) -> Result<Vec<Member>, FarmError> {
         Ok(self.read_json("roster.json")?.unwrap_or_default())
     }
