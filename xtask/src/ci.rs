@@ -18,7 +18,8 @@ use std::time::Instant;
 /// Modes of conformance, as `armento conform --mode` takes them.
 const MODES: &str = "native,home,away,storm,storm-call";
 /// … and with everything on files made at home.
-const MODES_ALL: &str = "native,home,away,storm,storm-call,away-forward,storm-forward,lost";
+const MODES_ALL: &str =
+    "native,home,away,storm,storm-call,away-forward,storm-forward,lost,handover";
 /// Guests at once, on two cores: they wait more than they compute.
 const GUESTS: &str = "6";
 /// … those of the fault campaign, and in the long run.

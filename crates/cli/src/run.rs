@@ -71,6 +71,10 @@ pub struct Args {
     #[arg(long, value_name = "MS", requires = "safe", conflicts_with_all = ["storm", "storm_call", "on"],
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     storm_loss: Option<u64>,
+    /// A test of upgrades: as --storm, and the keeper begins its program anew after every two steps
+    #[arg(long, value_name = "MS", conflicts_with_all = ["storm", "storm_call", "storm_loss", "on"],
+          value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    storm_handover: Option<u64>,
     /// Repeat the storm with this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -130,12 +134,16 @@ fn begin(asked: Option<BeginAt>) -> Begin {
 pub fn run(args: Args) -> anyhow::Result<i32> {
     let storm = match args.storm {
         _ if args.storm_call => Some(Storm::Call),
-        ms => ms.map(Storm::Every).or(args.storm_loss.map(Storm::Loss)),
+        ms => {
+            let loss = args.storm_loss.map(Storm::Loss);
+            let handover = args.storm_handover.map(Storm::Handover);
+            ms.map(Storm::Every).or(loss).or(handover)
+        }
     };
     if args.seed.is_some() && storm.is_none() {
         return Err(Failure {
             message: "--seed repeats a storm, and there is none".into(),
-            hint: "add --storm MS, --storm-call or --storm-loss MS".into(),
+            hint: "add --storm MS, --storm-call, --storm-loss MS or --storm-handover MS".into(),
         }
         .into());
     }

@@ -37,6 +37,7 @@ pub use task::Mode;
   armento conform --mode storm pipes signals   two guests, moved about
   armento conform --mode storm-call pipes      moved at every forwarded call: the hardest, and slow
   armento conform --mode lost pipes           with --safe: its body is lost again and again
+  armento conform --mode handover pipes       its keeper begins its program anew again and again
   armento conform --mode storm-forward pipes   as storm, and nothing of files is known or posted at nodes
   armento conform --mode spread 'real-*'       what it starts is placed at its exec; it is followed at home
   armento conform --mode native --runs 3       are the guests deterministic here?

@@ -28,6 +28,8 @@ pub enum Mode {
     StormForward,
     /// `armento run --safe --storm-loss`.
     Lost,
+    /// `armento run --storm-handover`.
+    Handover,
 }
 
 impl Mode {
@@ -42,6 +44,7 @@ impl Mode {
             Mode::AwayForward => "away-forward",
             Mode::StormForward => "storm-forward",
             Mode::Lost => "lost",
+            Mode::Handover => "handover",
         }
     }
 }

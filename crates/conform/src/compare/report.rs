@@ -118,9 +118,11 @@ impl Row {
                 Mode::Home | Mode::Spread => run.away.is_none(),
                 _ if self.stays => run.away.is_none(),
                 Mode::Away | Mode::AwayForward => run.away != Some(true),
-                Mode::Storm | Mode::StormForward | Mode::StormCall | Mode::Lost => {
-                    run.moves.unwrap_or(0) == 0
-                }
+                Mode::Storm
+                | Mode::StormForward
+                | Mode::StormCall
+                | Mode::Lost
+                | Mode::Handover => run.moves.unwrap_or(0) == 0,
             }
     }
 

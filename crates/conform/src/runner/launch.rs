@@ -135,6 +135,12 @@ pub fn prefix(task: &Task) -> Result<Vec<String>> {
             task.seed.to_string(),
         ],
         Mode::Spread => vec!["--spread".into()],
+        Mode::Handover => vec![
+            "--storm-handover".into(),
+            task.storm_ms.to_string(),
+            "--seed".into(),
+            task.seed.to_string(),
+        ],
         Mode::Lost => vec![
             "--safe=1".into(),
             "--storm-loss".into(),

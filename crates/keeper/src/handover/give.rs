@@ -85,6 +85,16 @@ pub fn keep_safe(keep: &Arc<Keep>, ticket: u64, wish: Option<SafeWish>, by_user:
     });
 }
 
+/// `--storm-handover`: begins this program anew after every two steps of the storm.
+pub fn begin_anew_often(keep: &Arc<Keep>, every: Duration) {
+    const STEPS: u32 = 2;
+    loop {
+        std::thread::sleep(every * STEPS);
+        let Err(why) = begin(keep, OWN_PROGRAM, Change::Nothing);
+        eprintln!("this program does not begin anew: {why}");
+    }
+}
+
 fn may_change(keep: &Keep, safe: Option<Safety>) -> Result<(), String> {
     if keep.settings.storm.is_some() {
         return Err("a storm moves it about for a test".into());
@@ -365,9 +375,14 @@ fn state(t: &mut Tree, away: Vec<Away>, halted: &[(Pid, StoppedThreads)]) -> Han
             .collect(),
     });
     let keep = &t.keep;
+    let mut settings = keep.settings.clone();
+    // The next storm is another one.
+    settings.storm = settings
+        .storm
+        .map(|(how, seed)| (how, seed.wrapping_add(1)));
     Handed {
         version: VERSION,
-        settings: keep.settings.clone(),
+        settings,
         inherited: keep.inherited.clone(),
         placed_away: keep.placed_away.load(Ordering::Relaxed),
         lease: keep.lease.all(),

@@ -14,5 +14,5 @@ mod give;
 mod written;
 
 pub use give::TAKE_OVER;
-pub(crate) use give::{become_program, keep_safe, send_back};
+pub(crate) use give::{become_program, begin_anew_often, keep_safe, send_back};
 pub(crate) use written::{Handed, Standing};

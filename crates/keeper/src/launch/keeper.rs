@@ -4,6 +4,7 @@
 
 use super::leases;
 use super::options::{Begin, Birth};
+use crate::handover::begin_anew_often;
 use crate::moves::{refuses_start, run_loss_storm, run_moves, run_storm};
 use crate::remote;
 use crate::safe::make_checkpoints;
@@ -246,13 +247,17 @@ pub fn start_threads(
         let ms = match storm {
             Storm::Every(ms) => ms.max(1),
             Storm::Call => CALL_STORM_HOME_MS,
-            Storm::Loss(ms) => ms.max(1),
+            Storm::Loss(ms) | Storm::Handover(ms) => ms.max(1),
         };
         let every = Duration::from_millis(ms);
         let run = match storm {
             Storm::Loss(_) => run_loss_storm,
-            Storm::Every(_) | Storm::Call => run_storm,
+            Storm::Every(_) | Storm::Call | Storm::Handover(_) => run_storm,
         };
+        if matches!(storm, Storm::Handover(_)) {
+            let k = keep.clone();
+            spawn::start("handovers", move || begin_anew_often(&k, every))?;
+        }
         spawn::start("storm", move || run(&k, every, seed))?;
     }
     let k = keep.clone();

@@ -15,6 +15,8 @@ pub enum Storm {
     Call,
     /// Every so many milliseconds the body of each process is lost that can go on; others go to a random node.
     Loss(u64),
+    /// As `Every`, and so often the keeper begins its program anew.
+    Handover(u64),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
