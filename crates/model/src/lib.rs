@@ -30,7 +30,7 @@ pub use xsave::{Part, XSAVE_MAX, Xsave};
 
 /// Version of the engine's own protocol (calls, bulk). Both sides must match
 /// exactly; a difference is [`Stay::EngineVersion`].
-pub const ENGINE_VERSION: u32 = 27;
+pub const ENGINE_VERSION: u32 = 28;
 
 /// Version of the control API, of which N and N-1 are understood.
 pub const CONTROL_VERSION: u32 = 1;

@@ -25,6 +25,9 @@ mod posted_calls;
 mod readahead;
 mod readahead_calls;
 mod reply;
+mod socket_calls;
+mod socket_link;
+mod sockets;
 mod then;
 mod timers;
 
@@ -36,3 +39,5 @@ pub use names::working_directory;
 pub use posted_calls::{About, descriptor_known};
 pub use readahead::{Piece, end_readahead, end_readahead_of, readahead_came, send_positions};
 pub use reply::reply;
+pub use socket_link::{meet, socket_came};
+pub use sockets::{Start, end, end_sockets, go, hold, home};

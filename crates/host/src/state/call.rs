@@ -3,9 +3,11 @@
 use super::descriptors::Stamp;
 use super::futex_wait::FutexWait;
 use super::partial_io::PartialIo;
+use super::sockets::SocketEnd;
 use armento_abi::Plan;
 use armento_tracee::notify::Notice;
 use armento_wire::talk::Posted;
+use std::sync::Arc;
 use std::time::Instant;
 
 #[derive(Default)]
@@ -75,6 +77,8 @@ pub enum Waiting {
     Parked { id: u64 },
     /// For a fork, mapping or exit that the host carries out.
     Special,
+    /// For bytes, or for room, of a connection that goes directly to another host.
+    Socket { id: u64, end: Arc<SocketEnd> },
 }
 
 /// What to do with a reply beside handing it on.

@@ -9,7 +9,7 @@ use crate::remote;
 use crate::safe::make_checkpoints;
 use crate::saved::begin_from_file;
 use crate::state::{CallStorm, DaemonQueue, Inbox, Keep, Settings, Tree};
-use crate::{daemon, sys};
+use crate::{daemon, sockets, sys};
 use armento_client::api::{Build, KeeperHello};
 use armento_client::{AskError, Session};
 use armento_migrate::stop_threads::StoppedThreads;
@@ -128,6 +128,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         storm: b.storm.is_some(),
         safe: b.safe,
         forward_files: b.forward_files || b.safe.is_some(),
+        direct_sockets: b.direct_sockets && !b.forward_files && b.safe.is_none(),
         portable: b.portable.clone(),
         hello,
     };
@@ -218,6 +219,10 @@ fn start_threads(
             let k = keep.clone();
             spawn::start("placements", move || run_moves(&k, k.placements()))?;
         }
+    }
+    if keep.settings.direct_sockets {
+        let k = keep.clone();
+        spawn::start("sockets", move || sockets::run(&k))?;
     }
     if keep.settings.safe.is_some() {
         let k = keep.clone();

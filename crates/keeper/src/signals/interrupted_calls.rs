@@ -4,7 +4,7 @@
 //! Next: the call is issued again by its body.
 
 use crate::deputy::unmade_result;
-use crate::state::{Keep, Tree};
+use crate::state::{Keep, Process, Tree};
 use armento_abi::Restart;
 use armento_migrate::MigrateError;
 use armento_migrate::image::restarts::{ERESTARTNOHAND, ERESTARTNOINTR};
@@ -123,6 +123,20 @@ pub fn break_calls(t: &mut Tree, pid: Pid) {
         if let Some(d) = t.keep.deputy(tid) {
             // Its call has ended: its host has to know that before it is told that all have.
             d.link().names.requests.let_go(tid);
+        }
+    }
+}
+
+/// Breaks calls of a body that wait at home, those that `which` names by number and arguments.
+pub fn break_calls_that(t: &mut Tree, pid: Pid, which: impl Fn(i64, &[u64; 6]) -> bool) {
+    let Some(code) = t.code_of(pid) else {
+        return;
+    };
+    let tids = t.procs.get(&pid).map(Process::deputy_tids);
+    for tid in tids.unwrap_or_default() {
+        let call = t.keep.deputy(tid).and_then(|d| d.call());
+        if call.is_some_and(|(nr, args)| which(nr, &args)) {
+            break_call(t, tid, &code);
         }
     }
 }

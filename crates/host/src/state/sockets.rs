@@ -1,0 +1,299 @@
+//! Ends of connections between two processes that go directly from host to host, by the descriptors of home.
+//!
+//! ```text
+//! Meeting ──Hold──► Held ──Go──► Direct
+//!    └───────────────┴─────────────┴── a call or a move needs it at home ──► Returning ──Home──► forgotten
+//! ```
+//! Lock order: [`SocketEnd::state`], then `GuestThread::call`, then [`SocketLink::out`]; no two ends at once.
+
+use super::process::{GuestThread, Process};
+use super::shared::Shared;
+use super::socket_stream::{Progress, SocketStream};
+use crate::sync::lock;
+use armento_link::Writer;
+use armento_tracee::notify::Notice;
+use armento_wire::sockets::{EndId, Recall, SocketNews};
+use armento_wire::talk::ToHome;
+use std::collections::{HashMap, VecDeque};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+
+/// Ends of one process; further connections go over home.
+const ENDS_MAX: usize = 256;
+/// Connections of other hosts that may wait for home's order.
+const ARRIVALS_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The hosts connect; calls are forwarded.
+    Meeting,
+    /// Calls wait.
+    Held,
+    Direct,
+    /// Calls wait until home has the bytes.
+    Returning,
+}
+
+/// A piece of the guest's memory: address and length.
+pub type Piece = (u64, u64);
+
+/// What a call wants of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    pub sends: bool,
+    pub pieces: Vec<Piece>,
+    pub len: u64,
+    /// MSG_PEEK.
+    pub peeks: bool,
+    /// MSG_WAITALL: it waits for the whole length.
+    pub whole: bool,
+    /// MSG_DONTWAIT.
+    pub dont_wait: bool,
+    /// The struct msghdr of recvmsg, whose results are written.
+    pub header: Option<u64>,
+}
+
+/// A call that waits for bytes, or for room.
+pub struct SocketWait {
+    pub thread: Arc<GuestThread>,
+    pub notice: Notice,
+    pub transfer: Transfer,
+    pub done: u64,
+}
+
+pub struct EndState {
+    pub phase: Phase,
+    /// Present from Go on.
+    pub stream: Option<SocketStream>,
+    pub nonblocking: bool,
+    pub link: Option<Arc<SocketLink>>,
+    pub readers: VecDeque<SocketWait>,
+    pub writers: VecDeque<SocketWait>,
+    /// Calls that are taken up again when the phase has changed.
+    pub behind: Vec<(Arc<GuestThread>, Notice)>,
+    /// What came before home's Go.
+    pub early: Vec<(Progress, Vec<u8>)>,
+}
+
+pub struct SocketEnd {
+    pub id: EndId,
+    pub fd: i32,
+    pub proc: Arc<Process>,
+    pub state: Mutex<EndState>,
+}
+
+/// Frames on their way to the other end.
+pub struct SocketLink {
+    pub out: Mutex<Outgoing>,
+    /// There is something for the thread that writes.
+    pub more: Condvar,
+    pub to: Destination,
+}
+
+#[derive(Default)]
+pub struct Outgoing {
+    pub frames: VecDeque<(Progress, Vec<u8>)>,
+    /// A thread hands one over.
+    pub busy: bool,
+    pub closed: bool,
+}
+
+pub enum Destination {
+    Host(Mutex<Writer>, TcpStream),
+    /// The other end is at this host.
+    Here(Weak<SocketEnd>),
+}
+
+impl SocketLink {
+    pub fn new(to: Destination) -> Arc<SocketLink> {
+        Arc::new(SocketLink {
+            out: Mutex::default(),
+            more: Condvar::new(),
+            to,
+        })
+    }
+
+    pub fn close(&self) {
+        lock(&self.out).closed = true;
+        self.more.notify_all();
+        if let Destination::Host(_, socket) = &self.to {
+            // It may be closed already.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Puts a frame behind the others. One that only says how far this end is takes the place of such a one.
+    pub fn push(&self, progress: Progress, bytes: Vec<u8>) {
+        let mut out = lock(&self.out);
+        if bytes.is_empty()
+            && let Some((last, empty)) = out.frames.back_mut()
+            && empty.is_empty()
+        {
+            *last = progress;
+            return;
+        }
+        out.frames.push_back((progress, bytes));
+    }
+}
+
+impl SocketEnd {
+    pub fn new(id: EndId, fd: i32, proc: Arc<Process>) -> Arc<SocketEnd> {
+        Arc::new(SocketEnd {
+            id,
+            fd,
+            proc,
+            state: Mutex::new(EndState {
+                phase: Phase::Meeting,
+                stream: None,
+                nonblocking: false,
+                link: None,
+                readers: VecDeque::new(),
+                writers: VecDeque::new(),
+                behind: Vec::new(),
+                early: Vec::new(),
+            }),
+        })
+    }
+
+    /// Home is asked to take the connection back; from now on calls on it wait.
+    pub fn give_back(&self, shared: &Shared, why: Recall) {
+        if self.stop(&mut lock(&self.state)) {
+            let end = self.id;
+            shared
+                .home
+                .send(&ToHome::Socket(SocketNews::Recall { end, why }));
+        }
+    }
+
+    /// Nothing goes over it any more; what waits is made again when home has the bytes. False: that was so already.
+    pub fn stop(&self, st: &mut EndState) -> bool {
+        if st.phase == Phase::Returning {
+            return false;
+        }
+        st.phase = Phase::Returning;
+        let waits = st.readers.drain(..).chain(st.writers.drain(..));
+        for w in waits {
+            if w.done > 0 {
+                let mut call = lock(&w.thread.call);
+                call.done = w.done;
+                call.again = Some(w.notice.nr);
+            }
+            st.behind.push((w.thread, w.notice));
+        }
+        true
+    }
+
+    /// Takes a call out of its wait, to end it. `None`: it has ended by itself.
+    pub fn take_wait(&self, id: u64) -> Option<SocketWait> {
+        let mut st = lock(&self.state);
+        let EndState {
+            readers, writers, ..
+        } = &mut *st;
+        let one = [readers, writers].into_iter().find_map(|list| {
+            let at = list.iter().position(|w| w.notice.id == id)?;
+            list.remove(at)
+        })?;
+        lock(&one.thread.call).waiting = None;
+        Some(one)
+    }
+}
+
+/// The ends of one process.
+#[derive(Default)]
+pub struct ProcessSockets {
+    ends: Mutex<HashMap<i32, Arc<SocketEnd>>>,
+    count: AtomicUsize,
+}
+
+impl ProcessSockets {
+    /// Without a lock: most processes have none.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    pub fn get(&self, fd: i32) -> Option<Arc<SocketEnd>> {
+        if self.is_empty() {
+            return None;
+        }
+        lock(&self.ends).get(&fd).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<SocketEnd>> {
+        match self.is_empty() {
+            true => Vec::new(),
+            false => lock(&self.ends).values().cloned().collect(),
+        }
+    }
+
+    /// False: the descriptor has one, there are too many, or `refuses`, which is asked under the lock.
+    fn add(&self, end: &Arc<SocketEnd>, refuses: impl Fn() -> bool) -> bool {
+        let mut ends = lock(&self.ends);
+        if ends.len() >= ENDS_MAX || ends.contains_key(&end.fd) || refuses() {
+            return false;
+        }
+        ends.insert(end.fd, end.clone());
+        self.count.store(ends.len(), Ordering::Release);
+        true
+    }
+
+    fn remove(&self, end: &SocketEnd) {
+        let mut ends = lock(&self.ends);
+        if ends.get(&end.fd).is_some_and(|e| e.id == end.id) {
+            ends.remove(&end.fd);
+        }
+        self.count.store(ends.len(), Ordering::Release);
+    }
+}
+
+/// All ends at this host, and connections of other hosts that wait for theirs.
+#[derive(Default)]
+pub struct Sockets {
+    ends: Mutex<HashMap<EndId, Arc<SocketEnd>>>,
+    arrivals: Mutex<HashMap<u64, Sender<super::meetings::Pair>>>,
+}
+
+impl Sockets {
+    pub fn get(&self, id: EndId) -> Option<Arc<SocketEnd>> {
+        lock(&self.ends).get(&id).cloned()
+    }
+
+    /// False: its process is about to leave, or has no room for it.
+    pub fn add(&self, end: &Arc<SocketEnd>) -> bool {
+        let proc = &end.proc;
+        let leaves = || proc.frozen() || proc.exiting.load(Ordering::Acquire);
+        let added = proc.sockets.add(end, leaves);
+        if added {
+            lock(&self.ends).insert(end.id, end.clone());
+        }
+        added
+    }
+
+    pub fn remove(&self, end: &SocketEnd) {
+        end.proc.sockets.remove(end);
+        lock(&self.ends).remove(&end.id);
+    }
+
+    /// The other host of a connection will connect.
+    pub fn wait_for(&self, connection: u64) -> Option<Receiver<super::meetings::Pair>> {
+        let mut all = lock(&self.arrivals);
+        if all.len() >= ARRIVALS_MAX {
+            return None;
+        }
+        let (tx, rx) = channel();
+        all.insert(connection, tx);
+        Some(rx)
+    }
+
+    pub fn take_arrival(&self, connection: u64) -> Option<Sender<super::meetings::Pair>> {
+        lock(&self.arrivals).remove(&connection)
+    }
+}
+
+/// A process is gone from here: what the other ends have not read goes home.
+pub fn give_back_all(shared: &Shared, proc: &Process, why: Recall) {
+    for end in proc.sockets.all() {
+        end.give_back(shared, why);
+    }
+}
