@@ -8,8 +8,7 @@ use crate::inject::{self, AllowedCalls};
 use crate::isolation::{self, Privileges};
 use crate::shared_mounts::SharedMounts;
 use crate::state::{
-    Drain, GuestTable, Host, Meetings, OutgoingMoves, Shared, SiginfoCookies, Sockets,
-    ThreadTable,
+    Drain, GuestTable, Host, Meetings, OutgoingMoves, Shared, SiginfoCookies, Sockets, ThreadTable,
     UserfaultAccess,
 };
 use crate::sync::Pause;

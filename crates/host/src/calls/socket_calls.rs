@@ -76,7 +76,9 @@ pub fn transfer(n: &Notice, thread: &GuestThread) -> Option<Transfer> {
     let whole = !sends && has(libc::MSG_WAITALL);
     // A part of it that has come can be told to home only of recv (`abi/src/sends.rs`).
     let odd = whole && (has(libc::MSG_PEEK) || i64::from(n.nr) != libc::SYS_recvfrom);
-    let len = pieces.iter().try_fold(0u64, |sum, p| sum.checked_add(p.1))?;
+    let len = pieces
+        .iter()
+        .try_fold(0u64, |sum, p| sum.checked_add(p.1))?;
     // KERNEL: recv(2) with a length of 0 waits.
     let waits = len == 0 && !sends && !matches!(i64::from(n.nr), libc::SYS_read | libc::SYS_readv);
     if flags & !known != 0 || odd || waits || len > MOST {
@@ -222,7 +224,8 @@ mod tests {
         let iov = [bytes.as_ptr() as u64, 4];
         let mut head = [0u64; 7];
         (head[2], head[3]) = (iov.as_ptr() as u64, 1);
-        let message = |head: &[u64; 7]| of(libc::SYS_sendmsg, [3, head.as_ptr() as u64, 0, 0, 0, 0]);
+        let message =
+            |head: &[u64; 7]| of(libc::SYS_sendmsg, [3, head.as_ptr() as u64, 0, 0, 0, 0]);
         assert_eq!(message(&head).map(|t| t.len), Some(4));
         head[5] = 24;
         assert_eq!(message(&head), None, "it may bring descriptors");

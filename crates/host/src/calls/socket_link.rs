@@ -113,7 +113,9 @@ pub fn socket_came(host: &Host, connection: u64, pair: Pair) {
 
 fn linked(host: &Arc<Host>, end: &Arc<SocketEnd>, (r, w): (Reader, Writer)) -> Result<(), String> {
     let closer = r.closer().map_err(|e| e.to_string())?;
-    let theirs = closer.try_clone().map_err(|e: std::io::Error| e.to_string())?;
+    let theirs = closer
+        .try_clone()
+        .map_err(|e: std::io::Error| e.to_string())?;
     start(host, end, r, w, closer).map_err(|e| {
         let _ = theirs.shutdown(std::net::Shutdown::Both);
         e.to_string()

@@ -12,7 +12,7 @@ use super::socket_calls::{MSG_CONTROLLEN, MSG_FLAGS, MSG_NAMELEN, touched, trans
 use super::{direct, socket_link};
 use crate::state::{
     BodyMem, EndState, GuestThread, Host, Phase, Process, Progress, Shared, SocketEnd, SocketLink,
-    SocketWait, Special, SocketStream, Transfer, Waiting,
+    SocketStream, SocketWait, Special, Transfer, Waiting,
 };
 use crate::sync::lock;
 use crate::threads;
@@ -247,7 +247,11 @@ fn advance(st: &mut EndState, w: &mut SocketWait) -> Result<(), Unreachable> {
     }
 }
 
-fn send(stream: &mut SocketStream, link: &SocketLink, w: &mut SocketWait) -> Result<(), Unreachable> {
+fn send(
+    stream: &mut SocketStream,
+    link: &SocketLink,
+    w: &mut SocketWait,
+) -> Result<(), Unreachable> {
     while w.done < w.transfer.len {
         let some = (w.transfer.len - w.done)
             .min(stream.room())
@@ -269,7 +273,11 @@ fn send(stream: &mut SocketStream, link: &SocketLink, w: &mut SocketWait) -> Res
     Ok(())
 }
 
-fn receive(stream: &mut SocketStream, link: &SocketLink, w: &mut SocketWait) -> Result<(), Unreachable> {
+fn receive(
+    stream: &mut SocketStream,
+    link: &SocketLink,
+    w: &mut SocketWait,
+) -> Result<(), Unreachable> {
     let some = (w.transfer.len - w.done).min(stream.waiting());
     if some == 0 {
         return Ok(());
@@ -380,7 +388,11 @@ type Over = Vec<(Arc<GuestThread>, u64, i64)>;
 fn serve_waiting(shared: &Shared, st: &mut EndState, over: &mut Over) -> bool {
     for sends in [false, true] {
         loop {
-            let list = if sends { &mut st.writers } else { &mut st.readers };
+            let list = if sends {
+                &mut st.writers
+            } else {
+                &mut st.readers
+            };
             let Some(mut w) = list.pop_front() else { break };
             let before = w.done;
             let moved = advance(st, &mut w);
@@ -397,7 +409,11 @@ fn serve_waiting(shared: &Shared, st: &mut EndState, over: &mut Over) -> bool {
                 continue;
             }
             let goes_on = moved.is_ok() && w.done > before;
-            let list = if sends { &mut st.writers } else { &mut st.readers };
+            let list = if sends {
+                &mut st.writers
+            } else {
+                &mut st.readers
+            };
             list.push_front(w);
             if moved.is_err() {
                 return false;
@@ -472,7 +488,11 @@ pub fn end(host: &Arc<Host>, id: EndId) {
     spawn::soon("end", move || {
         let mut st = lock(&end.state);
         end.stop(&mut st);
-        let r = st.stream.as_ref().map(SocketStream::remains).unwrap_or_default();
+        let r = st
+            .stream
+            .as_ref()
+            .map(SocketStream::remains)
+            .unwrap_or_default();
         drop(st);
         host.home.send(&ToHome::Socket(SocketNews::Ended {
             end: id,

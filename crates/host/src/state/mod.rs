@@ -52,7 +52,7 @@ pub use shared::{Shared, UserfaultAccess};
 pub use siginfo_cookies::{Original, SiginfoCookies};
 pub use socket_stream::{Progress, SocketStream};
 pub use sockets::{
-    Destination, EndState, Outgoing, Phase, SocketEnd, SocketLink, SocketWait, Sockets,
-    Transfer, give_back_all,
+    Destination, EndState, Outgoing, Phase, SocketEnd, SocketLink, SocketWait, Sockets, Transfer,
+    give_back_all,
 };
 pub use threads::ThreadTable;

@@ -214,7 +214,9 @@ mod tests {
 
     /// A sequence without repetition below 2^32 bytes.
     fn bytes(from: u64, len: u64) -> Vec<u8> {
-        (from..from + len).map(|i| (i * 7 + i / 251) as u8).collect()
+        (from..from + len)
+            .map(|i| (i * 7 + i / 251) as u8)
+            .collect()
     }
 
     /// Numbers that are the same in each run. PAPER: Marsaglia, Xorshift RNGs, 2003.

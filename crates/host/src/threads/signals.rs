@@ -79,12 +79,7 @@ pub fn queue_early(guests: &mut GuestTable, pid: HomePid, tid: HomeTid) {
 
 /// A signal ends a wait for a connection that goes directly to another host, as it ends it in the kernel: with the bytes that
 /// are done, or to be issued again.
-pub fn end_socket_wait(
-    guests: &GuestTable,
-    thread: &Arc<GuestThread>,
-    end: &SocketEnd,
-    id: u64,
-) {
+pub fn end_socket_wait(guests: &GuestTable, thread: &Arc<GuestThread>, end: &SocketEnd, id: u64) {
     let Some(wait) = end.take_wait(id) else {
         return;
     };

@@ -25,6 +25,9 @@ const HOLD_MAX: Duration = Duration::from_secs(3);
 const END_MAX: Duration = Duration::from_secs(30);
 /// How often a direct connection's links are looked at.
 const LOOK: Duration = Duration::from_millis(500);
+/// Bytes between home's own sockets are there within this time, if there is room for them.
+const ARRIVAL_MAX: Duration = Duration::from_millis(20);
+const ARRIVAL_LOOK: Duration = Duration::from_micros(50);
 /// How often it is looked whether a lost process's peer has taken bytes that did not fit at once.
 const FEED_LOOK_MS: i32 = 200;
 
@@ -103,9 +106,7 @@ impl Life<'_> {
         for side in [0, 1] {
             self.order(side, SocketOrder::Hold { end: self.id(side) });
         }
-        self.await_both(HOLD_MAX, |news| {
-            Ok(matches!(news, SocketNews::Held { .. }))
-        })?;
+        self.await_both(HOLD_MAX, |news| Ok(matches!(news, SocketNews::Held { .. })))?;
         for end in self.ends {
             quiet::end_calls(self.keep, end.pid, end.fd).map_err(Over::Not)?;
         }
@@ -197,7 +198,12 @@ impl Life<'_> {
             self.ends.iter().for_each(|e| sys::shut_down(&e.socket));
         } else if let [reader] = waits[..] {
             // Its reader makes room; the writer waits.
-            self.order(reader, SocketOrder::Home { end: self.id(reader) });
+            self.order(
+                reader,
+                SocketOrder::Home {
+                    end: self.id(reader),
+                },
+            );
             let writer = &self.ends[1 - reader];
             let mut rest = std::mem::take(&mut rests[reader]);
             while !rest.is_empty() && !self.lost(reader) {
@@ -253,6 +259,22 @@ fn feed(writer: &EndAt, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
+/// All that a TCP socket has sent has come to the other. What is not acknowledged yet may have: an acknowledgement waits for 40 ms.
+fn await_arrival(writer: &EndAt, reader: &EndAt) -> Result<(), &'static str> {
+    let until = Instant::now() + ARRIVAL_MAX;
+    loop {
+        let sent = sys::transferred(&writer.socket).map_err(|_| "TCP does not tell its counts")?;
+        let came = sys::transferred(&reader.socket).map_err(|_| "TCP does not tell its counts")?;
+        if sys::unsent(&writer.socket).is_ok_and(|n| n == 0) && sent.0 == came.1 {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            return Err("bytes of it are on their way");
+        }
+        std::thread::sleep(ARRIVAL_LOOK);
+    }
+}
+
 /// What both home's sockets have received and no program has read. After an error they have it still.
 fn take_received(ends: &[EndAt; 2], window: usize) -> Result<[Vec<u8>; 2], &'static str> {
     const NO: &str = "its sockets cannot be read";
@@ -262,12 +284,12 @@ fn take_received(ends: &[EndAt; 2], window: usize) -> Result<[Vec<u8>; 2], &'sta
         let (reader, writer) = (&ends[side], &ends[1 - side]);
         let unix = sys::option(&reader.socket, libc::SOL_SOCKET, libc::SO_DOMAIN)
             .is_ok_and(|f| f == libc::AF_UNIX);
+        if !unix {
+            await_arrival(writer, reader)?;
+        }
         *size_of = size(reader)?;
         if *size_of > window {
             return Err("much of it is not read");
-        }
-        if !unix && sys::unsent(&writer.socket).map_err(|_| NO)? > 0 {
-            return Err("bytes of it are on their way");
         }
         if *size_of > 0 {
             let mut all = vec![0; *size_of];

@@ -31,7 +31,10 @@ pub fn unread_bytes(
         return Err(Torn);
     }
     if let Some(writer) = writer {
-        let confirmed = writer.sent.checked_sub(writer.tail.len() as u64).ok_or(Torn)?;
+        let confirmed = writer
+            .sent
+            .checked_sub(writer.tail.len() as u64)
+            .ok_or(Torn)?;
         let came = reader.received.checked_sub(confirmed).ok_or(Torn)?;
         let came = usize::try_from(came).map_err(|_| Torn)?;
         all.extend_from_slice(writer.tail.get(came..).ok_or(Torn)?);
@@ -81,7 +84,13 @@ mod tests {
 
     #[test]
     fn of_a_lost_host_the_other_has_what_came() {
-        assert_eq!(unread_bytes(Some(&reads(4, b"cd")), None, 10), Ok(b"cd".to_vec()));
-        assert_eq!(unread_bytes(None, Some(&writes(4, b"cd")), 10), Ok(Vec::new()));
+        assert_eq!(
+            unread_bytes(Some(&reads(4, b"cd")), None, 10),
+            Ok(b"cd".to_vec())
+        );
+        assert_eq!(
+            unread_bytes(None, Some(&writes(4, b"cd")), 10),
+            Ok(Vec::new())
+        );
     }
 }

@@ -79,9 +79,11 @@ fn after(keep: &Keep, ends: &[pair::EndAt; 2], over: &Over) {
         keep.traffic.pause(e.pid, e.fd, until);
         match over {
             Over::Not(why) => log(e.pid, e.fd, why),
-            Over::Recalled(why, direct) => {
-                log(e.pid, e.fd, &format!("direct for {direct:?}, until {why:?}"))
-            }
+            Over::Recalled(why, direct) => log(
+                e.pid,
+                e.fd,
+                &format!("direct for {direct:?}, until {why:?}"),
+            ),
         }
     }
 }

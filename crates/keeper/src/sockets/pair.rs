@@ -58,7 +58,9 @@ pub fn find(keep: &Keep, pid: Pid, fd: i32) -> Result<[EndAt; 2], Not> {
         Ok(libc::AF_INET6) => tcp_peer("/proc/net/tcp6", ino),
         _ => None,
     };
-    let peer = peer.filter(|p| *p != ino).ok_or("its other end is not known here")?;
+    let peer = peer
+        .filter(|p| *p != ino)
+        .ok_or("its other end is not known here")?;
     let (here, there) = holders(ino, peer);
     if here != [(pid, fd)] {
         return Err("another descriptor has it, too");
@@ -79,7 +81,11 @@ pub fn still(ends: &[EndAt; 2]) -> bool {
 fn end_at(keep: &Keep, pid: Pid, fd: i32, ino: u64) -> Result<EndAt, Not> {
     let deputy = keep.deputy(pid).ok_or("an end is at home")?;
     let common = &deputy.common;
-    if common.record.is_some() || common.shares_files.load(std::sync::atomic::Ordering::Acquire) {
+    if common.record.is_some()
+        || common
+            .shares_files
+            .load(std::sync::atomic::Ordering::Acquire)
+    {
         return Err("its process is safe, or shares its descriptors");
     }
     let socket = tsys::steal_fd(pid, fd).map_err(|_| "it was closed")?;
@@ -175,7 +181,9 @@ fn descriptors(pid: Pid) -> impl Iterator<Item = (i32, std::path::PathBuf)> {
 fn watched(keep: &Keep, ino: u64) -> bool {
     let has = |info: &str| {
         info.lines().filter(|l| l.starts_with("tfd:")).any(|l| {
-            let word = l.split_ascii_whitespace().find_map(|w| w.strip_prefix("ino:"));
+            let word = l
+                .split_ascii_whitespace()
+                .find_map(|w| w.strip_prefix("ino:"));
             word.is_some_and(|w| u64::from_str_radix(w, 16) == Ok(ino))
         })
     };
@@ -217,7 +225,9 @@ mod tests {
     #[test]
     fn the_other_end_is_found_by_its_addresses() {
         let line = |local: &str, remote: &str, state: &str, ino: u32| {
-            format!("   0: {local} {remote} {state} 00000000:00000000 00:00000000 00000000  0  0 {ino} 1 0 20 4 30 10 -1\n")
+            format!(
+                "   0: {local} {remote} {state} 00000000:00000000 00:00000000 00000000  0  0 {ino} 1 0 20 4 30 10 -1\n"
+            )
         };
         let (a, b, c) = ("0100007F:1F90", "0100007F:C350", "0100007F:C351");
         let table = format!(

@@ -21,7 +21,8 @@ pub fn has_time_limit(socket: &OwnedFd, name: i32) -> bool {
     let mut len = size_of_val(&value) as libc::socklen_t;
     let at = value.as_mut_ptr().cast();
     // SAFETY: the kernel writes at most `len` bytes to live memory.
-    let r = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, at, &raw mut len) };
+    let r =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, at, &raw mut len) };
     r != 0 || value != [0; 2]
 }
 
@@ -32,7 +33,13 @@ pub fn has_upper_protocol(socket: &OwnedFd) -> bool {
     let at = name.as_mut_ptr().cast();
     // SAFETY: the kernel writes at most `len` bytes to live memory.
     let r = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_ULP, at, &raw mut len)
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_ULP,
+            at,
+            &raw mut len,
+        )
     };
     r == 0 && len > 0 && name[0] != 0
 }
@@ -51,9 +58,33 @@ pub fn received(socket: &OwnedFd) -> io::Result<usize> {
     amount(socket, libc::FIONREAD as libc::Ioctl)
 }
 
-/// Bytes of a TCP socket that the other end has not acknowledged. KERNEL: SIOCOUTQ, tcp(7).
+/// Bytes that a TCP socket has not sent for the first time. KERNEL: SIOCOUTQNSD, include/uapi/linux/sockios.h.
 pub fn unsent(socket: &OwnedFd) -> io::Result<usize> {
-    amount(socket, libc::TIOCOUTQ as libc::Ioctl)
+    const SIOCOUTQNSD: libc::Ioctl = 0x894b;
+    amount(socket, SIOCOUTQNSD)
+}
+
+/// Bytes that a TCP socket has sent, each once, and received so far. KERNEL: struct tcp_info, include/uapi/linux/tcp.h: tcpi_bytes_received at
+/// 128, tcpi_bytes_sent at 200, tcpi_bytes_retrans at 208 (Linux 4.19).
+pub fn transferred(socket: &OwnedFd) -> io::Result<(u64, u64)> {
+    let mut info = [0u8; 216];
+    let mut len = info.len() as libc::socklen_t;
+    let at = info.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most `len` bytes to live memory.
+    let r = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            at,
+            &raw mut len,
+        )
+    };
+    if r != 0 || (len as usize) < info.len() {
+        return Err(io::Error::last_os_error());
+    }
+    let word = |at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap_or_default());
+    Ok((word(200).saturating_sub(word(208)), word(128)))
 }
 
 /// Events of a socket, without waiting.
@@ -99,7 +130,14 @@ pub fn receive(socket: &OwnedFd, bytes: &mut [u8], flags: i32) -> io::Result<(us
 pub fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: live bytes, passed with their length.
-    let n = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    let n = unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            flags,
+        )
+    };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 

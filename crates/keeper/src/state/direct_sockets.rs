@@ -113,7 +113,9 @@ impl DirectSockets {
 
     /// Whether a socket is not to be offered yet.
     pub fn waits(&self, inode: u64, now: Instant) -> bool {
-        lock(&self.pauses).get(&inode).is_some_and(|p| now < p.until)
+        lock(&self.pauses)
+            .get(&inode)
+            .is_some_and(|p| now < p.until)
     }
 
     /// A call needed it at home, when it had been direct for so long. Returns when it may be offered again.
@@ -122,7 +124,10 @@ impl DirectSockets {
         if pauses.len() >= PAUSES_MAX {
             pauses.retain(|_, p| p.until + PAUSE_MAX > now);
         }
-        let before = inodes.iter().filter_map(|i| pauses.get(i)).map(|p| p.length);
+        let before = inodes
+            .iter()
+            .filter_map(|i| pauses.get(i))
+            .map(|p| p.length);
         let length = match before.max() {
             Some(before) if direct < LASTED => (before * 2).min(PAUSE_MAX),
             _ => PAUSE_FIRST,

@@ -33,7 +33,13 @@ fn host(name: &str) -> Arc<HostLink> {
         dead_ms: 1,
         dfsa: Vec::new(),
     };
-    Arc::new(HostLink::new(node, pass, SessionId(1), Arc::default(), Arc::default()))
+    Arc::new(HostLink::new(
+        node,
+        pass,
+        SessionId(1),
+        Arc::default(),
+        Arc::default(),
+    ))
 }
 
 fn region() -> Arc<Region> {
