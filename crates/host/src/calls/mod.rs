@@ -27,6 +27,7 @@ mod readahead_calls;
 mod reply;
 mod socket_calls;
 mod socket_link;
+mod socket_polls;
 mod sockets;
 mod then;
 mod timers;

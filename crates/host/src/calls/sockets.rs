@@ -9,7 +9,7 @@
 use super::dispatch;
 use super::post::{park, signal_is_pending};
 use super::socket_calls::{MSG_CONTROLLEN, MSG_FLAGS, MSG_NAMELEN, touched, transfer, transfers};
-use super::{direct, socket_link};
+use super::{direct, socket_link, socket_polls};
 use crate::state::{
     BodyMem, EndState, GuestThread, Host, Phase, Process, Progress, Shared, SocketEnd, SocketLink,
     SocketStream, SocketWait, Special, Transfer, Waiting,
@@ -52,6 +52,11 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, settled: 
     {
         return used(host, thread, n, &end, settled);
     }
+    if socket_polls::is_poll(n.nr.into())
+        && let Some(served) = socket_polls::poll(host, thread, n)
+    {
+        return served;
+    }
     let what = touched(n, thread);
     let ends = proc.sockets.all();
     let mut needed = ends.iter().filter(|end| what.has(end.fd)).peekable();
@@ -63,7 +68,7 @@ pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, settled: 
 }
 
 /// The call is taken up again when the end has another phase.
-fn waits_behind(
+pub fn waits_behind(
     host: &Arc<Host>,
     thread: &Arc<GuestThread>,
     n: &Notice,
@@ -372,9 +377,14 @@ fn finish(
         fine = serve_waiting(host, &mut st, &mut over);
     }
     let link = st.link.clone();
+    st.pollers.retain(|(_, w)| !w.over.load(Ordering::Acquire));
+    let pollers = st.pollers.clone();
     drop(st);
     for (thread, id, ret) in over {
         answer(host, &thread, id, ret);
+    }
+    for (thread, watch) in pollers {
+        socket_polls::wake(host, &thread, &watch);
     }
     match (fine, link) {
         (true, Some(link)) => socket_link::pump(host, &link),
@@ -487,7 +497,7 @@ pub fn end(host: &Arc<Host>, id: EndId) {
     let host = host.clone();
     spawn::soon("end", move || {
         let mut st = lock(&end.state);
-        end.stop(&mut st);
+        end.stop(&host, &mut st);
         let r = st
             .stream
             .as_ref()
@@ -510,7 +520,7 @@ pub fn home(host: &Arc<Host>, id: EndId) {
         return;
     };
     let mut st = lock(&end.state);
-    end.stop(&mut st);
+    end.stop(host, &mut st);
     host.sockets.remove(&end);
     let (behind, link) = (std::mem::take(&mut st.behind), st.link.take());
     drop(st);

@@ -24,6 +24,7 @@ mod readahead;
 mod restart;
 mod shared;
 mod siginfo_cookies;
+mod socket_polls;
 mod socket_stream;
 mod sockets;
 mod stack_growth;
@@ -50,9 +51,10 @@ pub use readahead::{ReadAhead, ReadCount, Stream};
 pub use restart::{is_restart, may_wait_here};
 pub use shared::{Shared, UserfaultAccess};
 pub use siginfo_cookies::{Original, SiginfoCookies};
+pub use socket_polls::{PollForm, PollWatch, Polled};
 pub use socket_stream::{Progress, SocketStream};
 pub use sockets::{
     Destination, EndState, Outgoing, Phase, SocketEnd, SocketLink, SocketWait, Sockets, Transfer,
-    give_back_all,
+    end_poll, give_back_all,
 };
 pub use threads::ThreadTable;

@@ -137,6 +137,11 @@ impl SocketStream {
         self.window.saturating_sub(self.sent - self.peer.consumed)
     }
 
+    /// Whether a poll shows that it can be written to. KERNEL: a third of the buffer is free (sk_stream_is_writeable).
+    pub fn is_writable(&self) -> bool {
+        self.room() * 3 >= self.window
+    }
+
     /// Bytes that the program can read.
     pub fn waiting(&self) -> u64 {
         self.unread.len

@@ -6,8 +6,10 @@
 //! ```
 //! Lock order: [`SocketEnd::state`], then `GuestThread::call`, then [`SocketLink::out`]; no two ends at once.
 
+use super::call::{Then, Waiting};
 use super::process::{GuestThread, Process};
 use super::shared::Shared;
+use super::socket_polls::PollWatch;
 use super::socket_stream::{Progress, SocketStream};
 use crate::sync::lock;
 use armento_link::Writer;
@@ -73,6 +75,8 @@ pub struct EndState {
     pub writers: VecDeque<SocketWait>,
     /// Calls that are taken up again when the phase has changed.
     pub behind: Vec<(Arc<GuestThread>, Notice)>,
+    /// Polls that wait for it, and the threads that make them.
+    pub pollers: Vec<(Arc<GuestThread>, Arc<PollWatch>)>,
     /// What came before home's Go.
     pub early: Vec<(Progress, Vec<u8>)>,
 }
@@ -152,6 +156,7 @@ impl SocketEnd {
                 readers: VecDeque::new(),
                 writers: VecDeque::new(),
                 behind: Vec::new(),
+                pollers: Vec::new(),
                 early: Vec::new(),
             }),
         })
@@ -159,7 +164,7 @@ impl SocketEnd {
 
     /// Home is asked to take the connection back; from now on calls on it wait.
     pub fn give_back(&self, shared: &Shared, why: Recall) {
-        if self.stop(&mut lock(&self.state)) {
+        if self.stop(shared, &mut lock(&self.state)) {
             let end = self.id;
             shared
                 .home
@@ -168,11 +173,14 @@ impl SocketEnd {
     }
 
     /// Nothing goes over it any more; what waits is made again when home has the bytes. False: that was so already.
-    pub fn stop(&self, st: &mut EndState) -> bool {
+    pub fn stop(&self, shared: &Shared, st: &mut EndState) -> bool {
         if st.phase == Phase::Returning {
             return false;
         }
         st.phase = Phase::Returning;
+        for (thread, watch) in st.pollers.drain(..) {
+            end_poll(shared, &thread, &watch);
+        }
         let waits = st.readers.drain(..).chain(st.writers.drain(..));
         for w in waits {
             if w.done > 0 {
@@ -198,6 +206,22 @@ impl SocketEnd {
         lock(&one.thread.call).waiting = None;
         Some(one)
     }
+}
+
+/// Home's part of a poll lacks a connection that comes home: it ends, and the guest polls anew.
+pub fn end_poll(shared: &Shared, thread: &GuestThread, watch: &Arc<PollWatch>) {
+    let seq = match &lock(&thread.call).waiting {
+        Some(Waiting::Call {
+            seq,
+            then: Then::Polled(w),
+            ..
+        }) if Arc::ptr_eq(w, watch) => *seq,
+        _ => return,
+    };
+    shared.home.send(&ToHome::Nudge {
+        tid: thread.tid,
+        seq,
+    });
 }
 
 /// The ends of one process.

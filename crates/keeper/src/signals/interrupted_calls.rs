@@ -3,7 +3,7 @@
 //! From: `route.rs`, `keeper/src/calls/dispatch.rs`, `keeper/src/moves/mappings.rs`.
 //! Next: the call is issued again by its body.
 
-use crate::deputy::unmade_result;
+use crate::deputy::{Deputy, unmade_result};
 use crate::state::{Keep, Process, Tree};
 use armento_abi::Restart;
 use armento_migrate::MigrateError;
@@ -149,6 +149,12 @@ fn break_call(t: &mut Tree, tid: Tid, code: &Code) {
         // It waits behind something of ours, and would be made when that is done.
         return d.link().reply(tid, c.seq, unmade_result(c.packed.nr), &[]);
     }
+    break_current(t, &d, code);
+}
+
+/// The same for the call that it is in; one that waits behind it stays.
+fn break_current(t: &mut Tree, d: &Deputy, code: &Code) {
+    let tid = d.tid;
     // Bounded: each round either ends the call or finds it between two instructions.
     for _ in 0..100 {
         if !d.in_call() {
@@ -207,6 +213,7 @@ pub fn nudge_call(t: &mut Tree, tid: Tid, seq: u32) {
         return;
     }
     if let Some(code) = t.code_of(d.pid) {
-        break_call(t, tid, &code);
+        // Its thread may have gone on, with a call that waits behind this one.
+        break_current(t, &d, &code);
     }
 }

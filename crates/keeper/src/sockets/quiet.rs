@@ -47,14 +47,16 @@ pub fn end_calls(keep: &Arc<Keep>, pid: Pid, fd: i32) -> Result<(), &'static str
     let done = keep.tracer.run(move |t: &mut Tree| {
         let p = t.procs.get(&pid).ok_or("its process has ended")?;
         for (nr, args) in p.deputies().filter_map(|d| d.call()) {
-            if POLLS.contains(&nr) || nr == libc::SYS_restart_syscall {
-                return Err("a thread waits for several descriptors");
+            if nr == libc::SYS_restart_syscall {
+                return Err("a thread goes on with a wait that a move interrupted");
             }
             if names(nr, &args, fd) && !TRANSFERS.contains(&nr) {
                 return Err("another call uses it just now");
             }
         }
-        break_calls_that(t, pid, |nr, args| names(nr, args, fd));
+        break_calls_that(t, pid, move |nr, args| {
+            POLLS.contains(&nr) || names(nr, args, fd)
+        });
         Ok(())
     });
     done.unwrap_or(Err("its process has ended"))?;
@@ -62,7 +64,7 @@ pub fn end_calls(keep: &Arc<Keep>, pid: Pid, fd: i32) -> Result<(), &'static str
         let busy = keep.tracer.run(move |t: &mut Tree| {
             t.procs.get(&pid).is_none_or(|p| {
                 p.deputies().any(|d| match d.call() {
-                    Some((nr, args)) => names(nr, &args, fd),
+                    Some((nr, args)) => POLLS.contains(&nr) || names(nr, &args, fd),
                     // A fork, or a call of ours.
                     None => !d.is_idle(),
                 })
