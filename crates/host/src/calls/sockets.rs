@@ -11,12 +11,13 @@ use super::post::{park, signal_is_pending};
 use super::socket_calls::{MSG_CONTROLLEN, MSG_FLAGS, MSG_NAMELEN, touched, transfer, transfers};
 use super::{direct, socket_link, socket_polls};
 use crate::state::{
-    BodyMem, EndState, GuestThread, Host, Phase, Process, Progress, Shared, SocketEnd, SocketLink,
-    SocketStream, SocketWait, Special, Transfer, Waiting,
+    Behind, BodyMem, EndState, GuestThread, Host, Phase, Process, Progress, Shared, SocketEnd,
+    SocketLink, SocketStream, SocketWait, Special, Transfer, Waiting,
 };
 use crate::sync::lock;
 use crate::threads;
 use armento_abi::Mem;
+use armento_migrate::image::restarts::ERESTARTSYS;
 use armento_tracee::notify::Notice;
 use armento_tracee::spawn;
 use armento_wire::sockets::{EndId, Recall, SOCKET_FRAME_MAX, SOCKET_WINDOW_MAX, SocketNews};
@@ -74,28 +75,50 @@ pub fn waits_behind(
     n: &Notice,
     end: &Arc<SocketEnd>,
 ) -> bool {
+    let behind = Behind {
+        thread: thread.clone(),
+        notice: *n,
+        begun: false,
+    };
     let mut st = lock(&end.state);
     if host.sockets.get(end.id).is_none() {
         // Home has taken it back meanwhile.
         drop(st);
-        again_soon(host, vec![(thread.clone(), *n)]);
+        again_soon(host, vec![behind]);
         return true;
     }
     lock(&thread.call).waiting = Some(Waiting::Special);
-    st.behind.push((thread.clone(), *n));
+    st.behind.push(behind);
     true
 }
 
 /// Calls are taken up as if they came now.
-fn again_soon(host: &Arc<Host>, calls: Vec<(Arc<GuestThread>, Notice)>) {
+fn again_soon(host: &Arc<Host>, calls: Vec<Behind>) {
     if calls.is_empty() {
         return;
     }
     let host = host.clone();
     spawn::soon("sockets", move || {
-        for (thread, n) in calls {
-            lock(&thread.call).waiting = None;
-            dispatch::again(&host, &n);
+        for Behind {
+            thread,
+            notice,
+            begun,
+        } in calls
+        {
+            let mut call = lock(&thread.call);
+            call.waiting = None;
+            if begun && thread.proc.frozen() {
+                // KERNEL: ERESTARTSYS: a handler ends it with EINTR, unless it has SA_RESTART.
+                call.again = Some(notice.nr);
+                drop(call);
+                let thread = thread.clone();
+                host.tracer.post(move |guests| {
+                    threads::restart_call(guests, &thread, notice.id, ERESTARTSYS);
+                });
+                continue;
+            }
+            drop(call);
+            dispatch::again(&host, &notice);
         }
     });
 }
@@ -129,6 +152,7 @@ fn used(
     drop(st);
     match fate {
         Fate::Return(ret) => {
+            count(thread, ret);
             if let Some(link) = link {
                 socket_link::pump(host, &link);
             }
@@ -148,6 +172,12 @@ fn used(
         }
     }
     true
+}
+
+fn count(thread: &GuestThread, ret: i64) {
+    let mut files = lock(&thread.proc.files);
+    files.messages += 1;
+    files.message_bytes += u64::try_from(ret).unwrap_or(0);
 }
 
 fn answer(shared: &Shared, thread: &GuestThread, id: u64, ret: i64) {
@@ -381,6 +411,7 @@ fn finish(
     let pollers = st.pollers.clone();
     drop(st);
     for (thread, id, ret) in over {
+        count(&thread, ret);
         answer(host, &thread, id, ret);
     }
     for (thread, watch) in pollers {

@@ -54,7 +54,7 @@ pub use siginfo_cookies::{Original, SiginfoCookies};
 pub use socket_polls::{PollForm, PollWatch, Polled};
 pub use socket_stream::{Progress, SocketStream};
 pub use sockets::{
-    Destination, EndState, Outgoing, Phase, SocketEnd, SocketLink, SocketWait, Sockets, Transfer,
-    end_poll, give_back_all,
+    Behind, Destination, EndState, Outgoing, Phase, SocketEnd, SocketLink, SocketWait, Sockets,
+    Transfer, end_poll, give_back_all,
 };
 pub use threads::ThreadTable;

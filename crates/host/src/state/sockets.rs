@@ -65,6 +65,14 @@ pub struct SocketWait {
     pub done: u64,
 }
 
+/// A call that waits for its end's next phase.
+pub struct Behind {
+    pub thread: Arc<GuestThread>,
+    pub notice: Notice,
+    /// It has waited for bytes or for room before: a signal ends it.
+    pub begun: bool,
+}
+
 pub struct EndState {
     pub phase: Phase,
     /// Present from Go on.
@@ -74,7 +82,7 @@ pub struct EndState {
     pub readers: VecDeque<SocketWait>,
     pub writers: VecDeque<SocketWait>,
     /// Calls that are taken up again when the phase has changed.
-    pub behind: Vec<(Arc<GuestThread>, Notice)>,
+    pub behind: Vec<Behind>,
     /// Polls that wait for it, and the threads that make them.
     pub pollers: Vec<(Arc<GuestThread>, Arc<PollWatch>)>,
     /// What came before home's Go.
@@ -188,7 +196,11 @@ impl SocketEnd {
                 call.done = w.done;
                 call.again = Some(w.notice.nr);
             }
-            st.behind.push((w.thread, w.notice));
+            st.behind.push(Behind {
+                thread: w.thread,
+                notice: w.notice,
+                begun: true,
+            });
         }
         true
     }

@@ -42,7 +42,7 @@ pub enum Over {
 pub struct Life<'a> {
     pub keep: &'a Arc<Keep>,
     pub known: &'a DirectConnection,
-    pub ends: &'a [EndAt; 2],
+    pub ends: [EndAt; 2],
     pub events: SocketEvents,
 }
 
@@ -55,9 +55,13 @@ impl Life<'_> {
         self.ends[side].link.send(&ToHost::Socket(order));
     }
 
-    fn both_home(&self) {
-        for side in [0, 1] {
-            self.order(side, SocketOrder::Home { end: self.id(side) });
+    /// Calls go on at home. Our copies of the sockets are closed before: a close there must be the last.
+    fn both_home(self) {
+        let number = self.known.number;
+        let links = self.ends.map(|e| e.link);
+        for (side, link) in links.iter().enumerate() {
+            let end = EndId::new(number, side);
+            link.send(&ToHost::Socket(SocketOrder::Home { end }));
         }
     }
 
@@ -73,17 +77,15 @@ impl Life<'_> {
                 return over;
             }
         };
-        self.known.direct.store(true, Ordering::Release);
         let since = Instant::now();
         let why = self.await_recall();
-        self.known.direct.store(false, Ordering::Release);
         self.give_back(window);
         Over::Recalled(why, since.elapsed())
     }
 
     /// Everything up to the switch. After an error nothing of home's sockets was changed.
     fn begin(&self) -> Result<usize, Over> {
-        let [a, b] = self.ends;
+        let [a, b] = &self.ends;
         for (side, meeting) in self.meetings(&a.link, &b.link)?.into_iter().enumerate() {
             let EndAt { pid, fd, .. } = self.ends[side];
             let pid = HomePid::of_home(pid);
@@ -107,14 +109,14 @@ impl Life<'_> {
             self.order(side, SocketOrder::Hold { end: self.id(side) });
         }
         self.await_both(HOLD_MAX, |news| Ok(matches!(news, SocketNews::Held { .. })))?;
-        for end in self.ends {
+        for end in &self.ends {
             quiet::end_calls(self.keep, end.pid, end.fd).map_err(Over::Not)?;
         }
-        if !pair::still(self.ends) {
+        if !pair::still(&self.ends) {
             return Err(Over::Not("another descriptor has it, too"));
         }
-        let window = pair::window(self.ends).map_err(Over::Not)?;
-        let [first, second] = take_received(self.ends, window).map_err(Over::Not)?;
+        let window = pair::window(&self.ends).map_err(Over::Not)?;
+        let [first, second] = take_received(&self.ends, window).map_err(Over::Not)?;
         let (one, two) = (first.len() as u32, second.len() as u32);
         for (side, (first, theirs)) in [(first, two), (second, one)].into_iter().enumerate() {
             self.order(
@@ -178,7 +180,7 @@ impl Life<'_> {
     }
 
     /// What no program has read goes into home's sockets; then calls go on there.
-    fn give_back(&self, window: usize) {
+    fn give_back(self, window: usize) {
         let remains = self.await_ended();
         let mut rests: [Vec<u8>; 2] = Default::default();
         let mut torn = false;

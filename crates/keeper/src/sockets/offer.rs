@@ -10,6 +10,7 @@ use armento_model::Pid;
 use armento_tracee::spawn;
 use armento_wire::sockets::{Recall, SocketNews};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A connection that cannot be direct now is looked at again after this.
@@ -35,13 +36,18 @@ fn log(pid: Pid, fd: i32, what: &str) {
 }
 
 fn offer(keep: &Arc<Keep>, pid: Pid, fd: i32) -> Result<(), pair::Not> {
+    if keep.saving.load(Ordering::Acquire) {
+        return Err("a checkpoint is being written");
+    }
     let ino = pair::socket_inode(pid, fd).ok_or("it is no socket")?;
     if keep.sockets.waits(ino, Instant::now()) {
         return Err("it was needed at home lately");
     }
     let ends = pair::find(keep, pid, fd)?;
-    let inodes = [ends[0].ino, ends[1].ino];
-    let links = [ends[0].link.clone(), ends[1].link.clone()];
+    let [a, b] = &ends;
+    let inodes = [a.ino, b.ino];
+    let links = [a.link.clone(), b.link.clone()];
+    let descriptors = [(a.pid, a.fd), (b.pid, b.fd)];
     let (known, events) = keep
         .sockets
         .begin(inodes, links)
@@ -52,12 +58,12 @@ fn offer(keep: &Arc<Keep>, pid: Pid, fd: i32) -> Result<(), pair::Not> {
         let life = Life {
             keep: &k,
             known: &known,
-            ends: &ends,
+            ends,
             events,
         };
         let over = life.live();
         k.sockets.end(&known);
-        after(&k, &ends, &over);
+        after(&k, inodes, descriptors, &over);
     };
     spawn::start("socket", live).map_err(|_| {
         keep.sockets.forget(number);
@@ -65,9 +71,8 @@ fn offer(keep: &Arc<Keep>, pid: Pid, fd: i32) -> Result<(), pair::Not> {
     })
 }
 
-fn after(keep: &Keep, ends: &[pair::EndAt; 2], over: &Over) {
+fn after(keep: &Keep, inodes: [u64; 2], descriptors: [(Pid, i32); 2], over: &Over) {
     let now = Instant::now();
-    let inodes = [ends[0].ino, ends[1].ino];
     let until = match over {
         Over::Recalled(Recall::Moves, _) => now + MOVED_PAUSE,
         Over::Recalled(Recall::Call | Recall::Link, direct) => {
@@ -75,15 +80,13 @@ fn after(keep: &Keep, ends: &[pair::EndAt; 2], over: &Over) {
         }
         Over::Not(_) => now + PAUSE,
     };
-    for e in ends {
-        keep.traffic.pause(e.pid, e.fd, until);
+    for (pid, fd) in descriptors {
+        keep.traffic.pause(pid, fd, until);
         match over {
-            Over::Not(why) => log(e.pid, e.fd, why),
-            Over::Recalled(why, direct) => log(
-                e.pid,
-                e.fd,
-                &format!("direct for {direct:?}, until {why:?}"),
-            ),
+            Over::Not(why) => log(pid, fd, why),
+            Over::Recalled(why, direct) => {
+                log(pid, fd, &format!("direct for {direct:?}, until {why:?}"))
+            }
         }
     }
 }

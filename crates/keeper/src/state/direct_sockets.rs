@@ -4,7 +4,6 @@ use crate::deputy::HostLink;
 use crate::sync::lock;
 use armento_wire::sockets::{SOCKET_WINDOW_MAX, SocketNews};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -31,7 +30,6 @@ pub struct DirectConnection {
     inodes: [u64; 2],
     links: [Arc<HostLink>; 2],
     events: SyncSender<SocketNews>,
-    pub direct: AtomicBool,
 }
 
 struct Pause {
@@ -44,8 +42,6 @@ pub struct DirectSockets {
     all: Mutex<HashMap<u64, Arc<DirectConnection>>>,
     /// By inode of either socket.
     pauses: Mutex<HashMap<u64, Pause>>,
-    /// How many connections have been direct.
-    pub ever: AtomicU64,
 }
 
 fn random() -> Option<u64> {
@@ -73,7 +69,6 @@ impl DirectSockets {
             inodes,
             links,
             events: tx,
-            direct: AtomicBool::new(false),
         });
         all.insert(number, one.clone());
         Some((one, rx))
@@ -85,14 +80,6 @@ impl DirectSockets {
 
     pub fn forget(&self, number: u64) {
         lock(&self.all).remove(&number);
-    }
-
-    /// How many go directly now.
-    pub fn count(&self) -> usize {
-        let all = lock(&self.all);
-        all.values()
-            .filter(|c| c.direct.load(Ordering::Acquire))
-            .count()
     }
 
     /// A host speaks of an end that is at it; of others it is not heard.
