@@ -20,6 +20,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Bytes that the other host's kernel does not acknowledge for so long go over home. KERNEL: TCP_USER_TIMEOUT, tcp(7).
+const GONE_MS: u32 = 5_000;
 /// How long the two hosts may take to connect.
 const MEET_MAX: Duration = Duration::from_secs(5);
 const ARRIVAL_LOOK: Duration = Duration::from_micros(200);
@@ -129,6 +131,7 @@ fn start(
     w: Writer,
     closer: TcpStream,
 ) -> std::io::Result<()> {
+    rustix::net::sockopt::set_tcp_user_timeout(&closer, GONE_MS)?;
     let link = SocketLink::new(Destination::Host(w.into(), closer));
     {
         let mut st = lock(&end.state);

@@ -3,7 +3,7 @@
 //! From: `connection.rs`. Before: its host holds new ones.
 
 use crate::signals::break_calls_that;
-use crate::state::{Keep, Tree};
+use crate::state::{Away, Keep, Tree};
 use armento_abi::Arg;
 use armento_model::Pid;
 use std::sync::Arc;
@@ -46,6 +46,10 @@ pub fn end_calls(keep: &Arc<Keep>, pid: Pid, fd: i32) -> Result<(), &'static str
     let until = Instant::now() + QUIET_MAX;
     let done = keep.tracer.run(move |t: &mut Tree| {
         let p = t.procs.get(&pid).ok_or("its process has ended")?;
+        if p.away().is_none_or(Away::is_stopped) {
+            // Its deputies stand still, and their calls with them.
+            return Err("its process is stopped, or at home");
+        }
         for (nr, args) in p.deputies().filter_map(|d| d.call()) {
             if nr == libc::SYS_restart_syscall {
                 return Err("a thread goes on with a wait that a move interrupted");
