@@ -81,7 +81,7 @@ fn notice(host: &Arc<Host>, n: &Notice, settled: bool) {
     let taken_up = thread.proc.taking_up.read();
     let _taken_up = taken_up.unwrap_or_else(|e| e.into_inner());
     if !matches!(verdict, Verdict::Body)
-        && (sockets::served(host, &thread, n, settled)
+        && (sockets::served(host, &thread, n, settled, again)
             || direct::served(host, &thread, n, settled, again)
             || devices::served(host, &thread, n)
             || readahead_calls::served(host, &thread, n))

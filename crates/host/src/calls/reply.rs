@@ -79,7 +79,7 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
     let ret = if turned_back {
         r.ret
     } else if let Then::Polled(watch) = &then {
-        socket_polls::answered(&thread, watch, r.ret, r.outs)
+        socket_polls::answered(host, &thread, watch, r.ret, r.outs)
     } else {
         armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(&thread))
     };

@@ -4,7 +4,6 @@
 //! a time hands them over. The thread that hears of calls sends short ones itself, if the socket takes them at once; others wait for the
 //! connection's own thread.
 
-use super::sockets;
 use crate::state::{Destination, Host, Pair, Progress, SocketEnd, SocketLink};
 use crate::sync::lock;
 use armento_link::{Badge, Reader, Writer, dial};
@@ -22,6 +21,9 @@ use std::time::{Duration, Instant};
 
 /// Bytes that the other host's kernel does not acknowledge for so long go over home. KERNEL: TCP_USER_TIMEOUT, tcp(7).
 const GONE_MS: u32 = 5_000;
+/// Takes a frame that came for an end.
+pub type Deliver = fn(&Arc<Host>, &Arc<SocketEnd>, Progress, &[u8]);
+
 /// How long the two hosts may take to connect.
 const MEET_MAX: Duration = Duration::from_secs(5);
 const ARRIVAL_LOOK: Duration = Duration::from_micros(200);
@@ -32,7 +34,13 @@ const SHORT: usize = 8 << 10;
 const BUFFER: usize = 16 << 10;
 
 /// Home orders the two hosts of a connection to meet.
-pub fn meet(host: &Arc<Host>, id: EndId, pid: HomePid, fd: i32, meeting: Meeting) {
+pub fn meet(
+    host: &Arc<Host>,
+    id: EndId,
+    (pid, fd): (HomePid, i32),
+    meeting: Meeting,
+    deliver: Deliver,
+) {
     let said = |failed: Option<String>| ToHome::Socket(SocketNews::Met { end: id, failed });
     let Some(thread) = host.threads.of_home(pid.leader()) else {
         return host.home.send(&said(Some("it is not here".into())));
@@ -55,7 +63,7 @@ pub fn meet(host: &Arc<Host>, id: EndId, pid: HomePid, fd: i32, meeting: Meeting
                 None
             }
             Meeting::Dial { addr, expect } => dialled(&host, id.connection(), &addr, &expect)
-                .and_then(|pair| linked(&host, &end, pair))
+                .and_then(|pair| linked(&host, &end, pair, deliver))
                 .err(),
             Meeting::Await => arrival
                 .ok_or_else(|| "too many connections are being made".to_owned())
@@ -64,7 +72,7 @@ pub fn meet(host: &Arc<Host>, id: EndId, pid: HomePid, fd: i32, meeting: Meeting
                     host.sockets.take_arrival(id.connection());
                     came.map_err(|_| "the other host did not connect".to_owned())
                 })
-                .and_then(|pair| linked(&host, &end, pair))
+                .and_then(|pair| linked(&host, &end, pair, deliver))
                 .err(),
         };
         host.home
@@ -113,12 +121,17 @@ pub fn socket_came(host: &Host, connection: u64, pair: Pair) {
     }
 }
 
-fn linked(host: &Arc<Host>, end: &Arc<SocketEnd>, (r, w): (Reader, Writer)) -> Result<(), String> {
+fn linked(
+    host: &Arc<Host>,
+    end: &Arc<SocketEnd>,
+    (r, w): (Reader, Writer),
+    deliver: Deliver,
+) -> Result<(), String> {
     let closer = r.closer().map_err(|e| e.to_string())?;
     let theirs = closer
         .try_clone()
         .map_err(|e: std::io::Error| e.to_string())?;
-    start(host, end, r, w, closer).map_err(|e| {
+    start(host, end, (r, w), closer, deliver).map_err(|e| {
         let _ = theirs.shutdown(std::net::Shutdown::Both);
         e.to_string()
     })
@@ -127,9 +140,9 @@ fn linked(host: &Arc<Host>, end: &Arc<SocketEnd>, (r, w): (Reader, Writer)) -> R
 fn start(
     host: &Arc<Host>,
     end: &Arc<SocketEnd>,
-    r: Reader,
-    w: Writer,
+    (r, w): (Reader, Writer),
     closer: TcpStream,
+    deliver: Deliver,
 ) -> std::io::Result<()> {
     rustix::net::sockopt::set_tcp_user_timeout(&closer, GONE_MS)?;
     let link = SocketLink::new(Destination::Host(w.into(), closer));
@@ -144,14 +157,14 @@ fn start(
     }
     let (h, e) = (host.clone(), end.clone());
     spawn::start("socket-in", move || {
-        read_all(&h, &e, r);
-        e.give_back(&h, Recall::Link);
+        read_all(&h, &e, r, deliver);
+        e.give_back(&h.home, Recall::Link);
     })?;
     spawn::start("socket-out", move || write_all(&link))
 }
 
 /// Reads what the other host sends, until the stream ends.
-fn read_all(host: &Arc<Host>, end: &Arc<SocketEnd>, r: Reader) {
+fn read_all(host: &Arc<Host>, end: &Arc<SocketEnd>, r: Reader, deliver: Deliver) {
     let mut r = BufReader::with_capacity(BUFFER, r);
     let mut buf = Vec::new();
     while let Ok(kind) = read_frame(&mut r, &mut buf) {
@@ -166,7 +179,7 @@ fn read_all(host: &Arc<Host>, end: &Arc<SocketEnd>, r: Reader) {
             received: word(0),
             consumed: word(8),
         };
-        sockets::arrived(host, end, told, bytes);
+        deliver(host, end, told, bytes);
     }
 }
 
@@ -204,7 +217,7 @@ fn write_all(link: &SocketLink) {
 }
 
 /// Hands over what waits, or leaves it to the link's own thread.
-pub fn pump(host: &Arc<Host>, link: &Arc<SocketLink>) {
+pub fn pump(host: &Arc<Host>, link: &Arc<SocketLink>, deliver: Deliver) {
     loop {
         let mut out = lock(&link.out);
         if out.busy || out.closed {
@@ -229,7 +242,7 @@ pub fn pump(host: &Arc<Host>, link: &Arc<SocketLink>) {
             Destination::Host(writer, _) => write_one(&mut lock(writer), frame),
             Destination::Here(other) => {
                 if let Some(other) = other.upgrade() {
-                    sockets::arrived(host, &other, frame.0, &frame.1);
+                    deliver(host, &other, frame.0, &frame.1);
                 }
                 true
             }

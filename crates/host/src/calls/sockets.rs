@@ -6,18 +6,17 @@
 //! Reads and writes are answered here. Whatever else needs the connection takes it home first: its host asks home (Recall), and home has
 //! from both hosts what no program has read before any later call on it is made.
 
-use super::dispatch;
 use super::post::{park, signal_is_pending};
 use super::socket_calls::{MSG_CONTROLLEN, MSG_FLAGS, MSG_NAMELEN, touched, transfer, transfers};
+use super::socket_wait::{Again, again_soon, waits_behind};
 use super::{direct, socket_link, socket_polls};
 use crate::state::{
-    Behind, BodyMem, EndState, GuestThread, Host, Phase, Process, Progress, Shared, SocketEnd,
-    SocketLink, SocketStream, SocketWait, Special, Transfer, Waiting,
+    BodyMem, EndState, GuestThread, Host, Phase, Process, Progress, Shared, SocketEnd, SocketLink,
+    SocketStream, SocketWait, Special, Transfer, Waiting,
 };
 use crate::sync::lock;
 use crate::threads;
 use armento_abi::Mem;
-use armento_migrate::image::restarts::ERESTARTSYS;
 use armento_tracee::notify::Notice;
 use armento_tracee::spawn;
 use armento_wire::sockets::{EndId, Recall, SOCKET_FRAME_MAX, SOCKET_WINDOW_MAX, SocketNews};
@@ -43,84 +42,38 @@ enum Fate {
 }
 
 /// Serves a call. `false`: it is to be forwarded. `settled`: what was posted before it is made.
-pub fn served(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, settled: bool) -> bool {
+pub fn served(
+    host: &Arc<Host>,
+    thread: &Arc<GuestThread>,
+    n: &Notice,
+    settled: bool,
+    again: Again,
+) -> bool {
     let proc = &thread.proc;
     if proc.sockets.is_empty() {
         return false;
     }
     if transfers(n.nr.into())
-        && let Some(end) = proc.sockets.get(n.args[0] as i32)
+        && let Some(end) = host.sockets.of(proc, n.args[0] as i32)
     {
-        return used(host, thread, n, &end, settled);
+        return used(host, thread, n, &end, settled, again);
     }
     if socket_polls::is_poll(n.nr.into())
-        && let Some(served) = socket_polls::poll(host, thread, n)
+        && let Some(served) = socket_polls::poll(host, thread, n, again)
     {
         return served;
     }
     let what = touched(n, thread);
-    let ends = proc.sockets.all();
-    let mut needed = ends.iter().filter(|end| what.has(end.fd)).peekable();
-    let Some(first) = needed.peek().map(|end| Arc::clone(end)) else {
+    let all = proc.sockets.all().into_iter();
+    let needed = all.filter(|(fd, _)| what.has(*fd));
+    let needed: Vec<_> = needed.filter_map(|(_, id)| host.sockets.get(id)).collect();
+    let Some(first) = needed.first() else {
         return false;
     };
-    needed.for_each(|end| end.give_back(host, Recall::Call));
-    waits_behind(host, thread, n, &first)
-}
-
-/// The call is taken up again when the end has another phase.
-pub fn waits_behind(
-    host: &Arc<Host>,
-    thread: &Arc<GuestThread>,
-    n: &Notice,
-    end: &Arc<SocketEnd>,
-) -> bool {
-    let behind = Behind {
-        thread: thread.clone(),
-        notice: *n,
-        begun: false,
-    };
-    let mut st = lock(&end.state);
-    if host.sockets.get(end.id).is_none() {
-        // Home has taken it back meanwhile.
-        drop(st);
-        again_soon(host, vec![behind]);
-        return true;
+    for end in &needed {
+        end.give_back(&host.home, Recall::Call);
     }
-    lock(&thread.call).waiting = Some(Waiting::Special);
-    st.behind.push(behind);
-    true
-}
-
-/// Calls are taken up as if they came now.
-fn again_soon(host: &Arc<Host>, calls: Vec<Behind>) {
-    if calls.is_empty() {
-        return;
-    }
-    let host = host.clone();
-    spawn::soon("sockets", move || {
-        for Behind {
-            thread,
-            notice,
-            begun,
-        } in calls
-        {
-            let mut call = lock(&thread.call);
-            call.waiting = None;
-            if begun && thread.proc.frozen() {
-                // KERNEL: ERESTARTSYS: a handler ends it with EINTR, unless it has SA_RESTART.
-                call.again = Some(notice.nr);
-                drop(call);
-                let thread = thread.clone();
-                host.tracer.post(move |guests| {
-                    threads::restart_call(guests, &thread, notice.id, ERESTARTSYS);
-                });
-                continue;
-            }
-            drop(call);
-            dispatch::again(&host, &notice);
-        }
-    });
+    waits_behind(host, thread, n, first, again)
 }
 
 fn used(
@@ -129,6 +82,7 @@ fn used(
     n: &Notice,
     end: &Arc<SocketEnd>,
     settled: bool,
+    again: Again,
 ) -> bool {
     let Some(special) = Special::begin(&thread.proc) else {
         park(host, thread, n.id);
@@ -139,7 +93,7 @@ fn used(
         Phase::Meeting => return false,
         Phase::Held | Phase::Returning => {
             drop(st);
-            return waits_behind(host, thread, n, end);
+            return waits_behind(host, thread, n, end, again);
         }
         Phase::Direct => {}
     }
@@ -154,21 +108,21 @@ fn used(
         Fate::Return(ret) => {
             count(thread, ret);
             if let Some(link) = link {
-                socket_link::pump(host, &link);
+                socket_link::pump(host, &link, arrived);
             }
             answer(host, thread, n.id, ret);
         }
         Fate::Waits => {
             if let Some(link) = link {
-                socket_link::pump(host, &link);
+                socket_link::pump(host, &link, arrived);
             }
             end_if_signalled(host, thread, end, n.id);
         }
         Fate::Settles => direct::settle(host, thread, n),
         Fate::Recall => {
-            end.give_back(host, Recall::Call);
+            end.give_back(&host.home, Recall::Call);
             drop(special);
-            return waits_behind(host, thread, n, end);
+            return waits_behind(host, thread, n, end, again);
         }
     }
     true
@@ -194,9 +148,9 @@ fn end_if_signalled(host: &Arc<Host>, thread: &Arc<GuestThread>, end: &Arc<Socke
     let new = std::mem::replace(&mut call.signals, queued) != queued;
     drop(call);
     if new && signal_is_pending(thread, None) {
-        let (thread, end) = (thread.clone(), end.clone());
+        let (thread, end) = (thread.clone(), end.id);
         host.tracer
-            .post(move |guests| threads::end_socket_wait(guests, &thread, &end, id));
+            .post(move |guests| threads::end_socket_wait(guests, &thread, end, id));
     }
 }
 
@@ -250,7 +204,7 @@ fn begin(
     }
     lock(&thread.call).waiting = Some(Waiting::Socket {
         id: n.id,
-        end: end.clone(),
+        end: end.id,
     });
     match wait.transfer.sends {
         true => st.writers.push_back(wait),
@@ -370,7 +324,7 @@ pub fn arrived(host: &Arc<Host>, end: &Arc<SocketEnd>, told: Progress, bytes: &[
             let sum: usize = st.early.iter().map(|(_, b)| b.len()).sum();
             if st.early.len() >= EARLY_MAX || sum + bytes.len() > SOCKET_WINDOW_MAX as usize {
                 drop(st);
-                return end.give_back(host, Recall::Link);
+                return end.give_back(&host.home, Recall::Link);
             }
             st.early.push((told, bytes.to_vec()));
             return;
@@ -418,8 +372,8 @@ fn finish(
         socket_polls::wake(host, &thread, &watch);
     }
     match (fine, link) {
-        (true, Some(link)) => socket_link::pump(host, &link),
-        _ => end.give_back(host, Recall::Link),
+        (true, Some(link)) => socket_link::pump(host, &link, arrived),
+        _ => end.give_back(&host.home, Recall::Link),
     }
 }
 
@@ -500,7 +454,7 @@ pub struct Start {
     pub nonblocking: bool,
 }
 
-pub fn go(host: &Arc<Host>, id: EndId, start: Start) {
+pub fn go(host: &Arc<Host>, id: EndId, start: Start, again: Again) {
     let Some(end) = host.sockets.get(id) else {
         return;
     };
@@ -517,7 +471,7 @@ pub fn go(host: &Arc<Host>, id: EndId, start: Start) {
     let fine = early.into_iter().all(|(t, b)| take_in(&mut st, t, &b));
     let behind = std::mem::take(&mut st.behind);
     finish(host, &end, st, fine);
-    again_soon(host, behind);
+    again_soon(host, behind, again);
 }
 
 /// Home takes a connection back: it gets all that this end has.
@@ -528,7 +482,7 @@ pub fn end(host: &Arc<Host>, id: EndId) {
     let host = host.clone();
     spawn::soon("end", move || {
         let mut st = lock(&end.state);
-        end.stop(&host, &mut st);
+        end.stop(&host.home, &mut st);
         let r = st
             .stream
             .as_ref()
@@ -546,30 +500,30 @@ pub fn end(host: &Arc<Host>, id: EndId) {
 }
 
 /// Home has it: calls are forwarded.
-pub fn home(host: &Arc<Host>, id: EndId) {
+pub fn home(host: &Arc<Host>, id: EndId, again: Again) {
     let Some(end) = host.sockets.get(id) else {
         return;
     };
     let mut st = lock(&end.state);
-    end.stop(host, &mut st);
+    end.stop(&host.home, &mut st);
     host.sockets.remove(&end);
     let (behind, link) = (std::mem::take(&mut st.behind), st.link.take());
     drop(st);
     if let Some(link) = link {
         link.close();
     }
-    again_soon(host, behind);
+    again_soon(host, behind, again);
 }
 
 /// For a move: home has all connections of the process, within the time. Before: it is marked as frozen.
 pub fn end_sockets(shared: &Shared, proc: &Process, until: Instant) -> bool {
     loop {
-        let all = proc.sockets.all();
-        if all.is_empty() {
+        if proc.sockets.is_empty() {
             return true;
         }
-        all.iter()
-            .for_each(|end| end.give_back(shared, Recall::Moves));
+        shared
+            .sockets
+            .give_back_all(&shared.home, proc, Recall::Moves);
         if Instant::now() > until {
             return false;
         }

@@ -9,7 +9,6 @@ use armento_model::Stay;
 use armento_tracee::spawn;
 use armento_tracee::sys::SigInfo;
 use armento_wire::call::{PART, REPLY, decode_reply};
-use armento_wire::sockets::SocketOrder;
 use armento_wire::talk::{self, TALK, ToHome, ToHost};
 use armento_wire::{WireError, session};
 use std::sync::Arc;
@@ -204,38 +203,8 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
                 lock(&c.proc.descriptors).fail(fd, errno);
             }
         }
-        ToHost::Socket(order) => socket_order(host, order),
+        ToHost::Socket(order) => calls::socket_order(host, order),
         // Clock: asked for before the first body, and answered there.
         ToHost::Clock { .. } | ToHost::Alive => {}
-    }
-}
-
-/// About a connection that goes, or is to go, directly to another host.
-fn socket_order(host: &Arc<Host>, order: SocketOrder) {
-    match order {
-        SocketOrder::Meet {
-            end,
-            pid,
-            fd,
-            meeting,
-        } => calls::meet(host, end, pid, fd, meeting),
-        SocketOrder::Hold { end } => calls::hold(host, end),
-        SocketOrder::Go {
-            end,
-            window,
-            first,
-            theirs,
-            nonblocking,
-        } => {
-            let start = calls::Start {
-                window,
-                first,
-                theirs,
-                nonblocking,
-            };
-            calls::go(host, end, start);
-        }
-        SocketOrder::End { end } => calls::end(host, end),
-        SocketOrder::Home { end } => calls::home(host, end),
     }
 }

@@ -4,9 +4,9 @@ use super::descriptors::Stamp;
 use super::futex_wait::FutexWait;
 use super::partial_io::PartialIo;
 use super::socket_polls::PollWatch;
-use super::sockets::SocketEnd;
 use armento_abi::Plan;
 use armento_tracee::notify::Notice;
+use armento_wire::sockets::EndId;
 use armento_wire::talk::Posted;
 use std::sync::Arc;
 use std::time::Instant;
@@ -81,7 +81,7 @@ pub enum Waiting {
     /// For a fork, mapping or exit that the host carries out.
     Special,
     /// For bytes, or for room, of a connection that goes directly to another host.
-    Socket { id: u64, end: Arc<SocketEnd> },
+    Socket { id: u64, end: EndId },
 }
 
 /// What to do with a reply beside handing it on.

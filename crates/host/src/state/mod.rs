@@ -20,6 +20,7 @@ mod partial_io;
 mod pending_pages;
 mod posts;
 mod process;
+mod process_sockets;
 mod readahead;
 mod restart;
 mod shared;
@@ -55,6 +56,6 @@ pub use socket_polls::{PollForm, PollWatch, Polled};
 pub use socket_stream::{Progress, SocketStream};
 pub use sockets::{
     Behind, Destination, EndState, Outgoing, Phase, SocketEnd, SocketLink, SocketWait, Sockets,
-    Transfer, end_poll, give_back_all,
+    Transfer, end_poll,
 };
 pub use threads::ThreadTable;

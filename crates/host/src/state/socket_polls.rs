@@ -1,7 +1,6 @@
 //! A poll or select of connections that go directly to another host, and of others.
 
-use super::sockets::SocketEnd;
-use std::sync::Arc;
+use armento_wire::sockets::EndId;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -30,14 +29,14 @@ pub struct Polled {
 pub struct PollWatch {
     pub polled: Polled,
     /// Of each descriptor of the set its direct connection; the others are home's.
-    pub ends: Vec<Option<Arc<SocketEnd>>>,
+    pub ends: Vec<Option<EndId>>,
     pub begun: Instant,
     /// It has ended, or will without our doing.
     pub over: AtomicBool,
 }
 
 impl PollWatch {
-    pub fn new(polled: Polled, ends: Vec<Option<Arc<SocketEnd>>>) -> PollWatch {
+    pub fn new(polled: Polled, ends: Vec<Option<EndId>>) -> PollWatch {
         PollWatch {
             polled,
             ends,

@@ -7,8 +7,8 @@
 //! Lock order: [`SocketEnd::state`], then `GuestThread::call`, then [`SocketLink::out`]; no two ends at once.
 
 use super::call::{Then, Waiting};
+use super::home_link::HomeLink;
 use super::process::{GuestThread, Process};
-use super::shared::Shared;
 use super::socket_polls::PollWatch;
 use super::socket_stream::{Progress, SocketStream};
 use crate::sync::lock;
@@ -18,12 +18,10 @@ use armento_wire::sockets::{EndId, Recall, SocketNews};
 use armento_wire::talk::ToHome;
 use std::collections::{HashMap, VecDeque};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 
-/// Ends of one process; further connections go over home.
-const ENDS_MAX: usize = 256;
 /// Connections of other hosts that may wait for home's order.
 const ARRIVALS_MAX: usize = 64;
 
@@ -171,23 +169,21 @@ impl SocketEnd {
     }
 
     /// Home is asked to take the connection back; from now on calls on it wait.
-    pub fn give_back(&self, shared: &Shared, why: Recall) {
-        if self.stop(shared, &mut lock(&self.state)) {
+    pub fn give_back(&self, home: &HomeLink, why: Recall) {
+        if self.stop(home, &mut lock(&self.state)) {
             let end = self.id;
-            shared
-                .home
-                .send(&ToHome::Socket(SocketNews::Recall { end, why }));
+            home.send(&ToHome::Socket(SocketNews::Recall { end, why }));
         }
     }
 
     /// Nothing goes over it any more; what waits is made again when home has the bytes. False: that was so already.
-    pub fn stop(&self, shared: &Shared, st: &mut EndState) -> bool {
+    pub fn stop(&self, home: &HomeLink, st: &mut EndState) -> bool {
         if st.phase == Phase::Returning {
             return false;
         }
         st.phase = Phase::Returning;
         for (thread, watch) in st.pollers.drain(..) {
-            end_poll(shared, &thread, &watch);
+            end_poll(home, &thread, &watch);
         }
         let waits = st.readers.drain(..).chain(st.writers.drain(..));
         for w in waits {
@@ -221,7 +217,7 @@ impl SocketEnd {
 }
 
 /// Home's part of a poll lacks a connection that comes home: it ends, and the guest polls anew.
-pub fn end_poll(shared: &Shared, thread: &GuestThread, watch: &Arc<PollWatch>) {
+pub fn end_poll(home: &HomeLink, thread: &GuestThread, watch: &Arc<PollWatch>) {
     let seq = match &lock(&thread.call).waiting {
         Some(Waiting::Call {
             seq,
@@ -230,57 +226,10 @@ pub fn end_poll(shared: &Shared, thread: &GuestThread, watch: &Arc<PollWatch>) {
         }) if Arc::ptr_eq(w, watch) => *seq,
         _ => return,
     };
-    shared.home.send(&ToHome::Nudge {
+    home.send(&ToHome::Nudge {
         tid: thread.tid,
         seq,
     });
-}
-
-/// The ends of one process.
-#[derive(Default)]
-pub struct ProcessSockets {
-    ends: Mutex<HashMap<i32, Arc<SocketEnd>>>,
-    count: AtomicUsize,
-}
-
-impl ProcessSockets {
-    /// Without a lock: most processes have none.
-    pub fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
-    }
-
-    pub fn get(&self, fd: i32) -> Option<Arc<SocketEnd>> {
-        if self.is_empty() {
-            return None;
-        }
-        lock(&self.ends).get(&fd).cloned()
-    }
-
-    pub fn all(&self) -> Vec<Arc<SocketEnd>> {
-        match self.is_empty() {
-            true => Vec::new(),
-            false => lock(&self.ends).values().cloned().collect(),
-        }
-    }
-
-    /// False: the descriptor has one, there are too many, or `refuses`, which is asked under the lock.
-    fn add(&self, end: &Arc<SocketEnd>, refuses: impl Fn() -> bool) -> bool {
-        let mut ends = lock(&self.ends);
-        if ends.len() >= ENDS_MAX || ends.contains_key(&end.fd) || refuses() {
-            return false;
-        }
-        ends.insert(end.fd, end.clone());
-        self.count.store(ends.len(), Ordering::Release);
-        true
-    }
-
-    fn remove(&self, end: &SocketEnd) {
-        let mut ends = lock(&self.ends);
-        if ends.get(&end.fd).is_some_and(|e| e.id == end.id) {
-            ends.remove(&end.fd);
-        }
-        self.count.store(ends.len(), Ordering::Release);
-    }
 }
 
 /// All ends at this host, and connections of other hosts that wait for theirs.
@@ -295,11 +244,23 @@ impl Sockets {
         lock(&self.ends).get(&id).cloned()
     }
 
+    /// The end of a descriptor.
+    pub fn of(&self, proc: &Process, fd: i32) -> Option<Arc<SocketEnd>> {
+        self.get(proc.sockets.get(fd)?)
+    }
+
+    /// A process leaves, or is gone from here: what the other ends have not read goes home.
+    pub fn give_back_all(&self, home: &HomeLink, proc: &Process, why: Recall) {
+        let all = proc.sockets.all().into_iter();
+        all.filter_map(|(_, id)| self.get(id))
+            .for_each(|end| end.give_back(home, why));
+    }
+
     /// False: its process is about to leave, or has no room for it.
     pub fn add(&self, end: &Arc<SocketEnd>) -> bool {
         let proc = &end.proc;
         let leaves = || proc.frozen() || proc.exiting.load(Ordering::Acquire);
-        let added = proc.sockets.add(end, leaves);
+        let added = proc.sockets.add(end.fd, end.id, leaves);
         if added {
             lock(&self.ends).insert(end.id, end.clone());
         }
@@ -307,7 +268,7 @@ impl Sockets {
     }
 
     pub fn remove(&self, end: &SocketEnd) {
-        end.proc.sockets.remove(end);
+        end.proc.sockets.remove(end.fd, end.id);
         lock(&self.ends).remove(&end.id);
     }
 
@@ -324,12 +285,5 @@ impl Sockets {
 
     pub fn take_arrival(&self, connection: u64) -> Option<Sender<super::meetings::Pair>> {
         lock(&self.arrivals).remove(&connection)
-    }
-}
-
-/// A process is gone from here: what the other ends have not read goes home.
-pub fn give_back_all(shared: &Shared, proc: &Process, why: Recall) {
-    for end in proc.sockets.all() {
-        end.give_back(shared, why);
     }
 }

@@ -1,7 +1,7 @@
 //! The end of a thread or a body, by itself or by the host.
 
 use super::halt;
-use crate::state::{Body, GuestTable, VforkParent, give_back_all};
+use crate::state::{Body, GuestTable, VforkParent};
 use crate::sync::lock;
 use armento_migrate::image::objects::{self, ObjectId};
 use armento_model::{HomePid, Tid};
@@ -35,7 +35,9 @@ pub fn ended(guests: &mut GuestTable, here: Tid, code: i32, killed: Option<i32>)
     };
     shared.has_changed();
     body.proc.forget_files();
-    give_back_all(&shared, &body.proc, Recall::Moves);
+    shared
+        .sockets
+        .give_back_all(&shared.home, &body.proc, Recall::Moves);
     guests.cookies.forget(pid);
     body.threads
         .values()
@@ -74,7 +76,9 @@ pub fn remove_body(guests: &mut GuestTable, pid: HomePid) {
     };
     shared.has_changed();
     body.proc.forget_files();
-    give_back_all(&shared, &body.proc, Recall::Moves);
+    shared
+        .sockets
+        .give_back_all(&shared.home, &body.proc, Recall::Moves);
     guests.cookies.forget(pid);
     body.threads
         .values()

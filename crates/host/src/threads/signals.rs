@@ -4,7 +4,7 @@
 
 use super::interrupt_call::restart_call;
 use super::timer_signals;
-use crate::state::{EARLY_MAX, EarlySignals, GuestTable, GuestThread, SocketEnd, Waiting};
+use crate::state::{EARLY_MAX, EarlySignals, GuestTable, GuestThread, Waiting};
 use crate::sync::lock;
 use armento_migrate::image::restarts::ERESTARTSYS;
 use armento_migrate::stop_threads::without_effect;
@@ -12,6 +12,7 @@ use armento_model::{HomePid, HomeTid, Tid};
 use armento_tracee::call::bit;
 use armento_tracee::status;
 use armento_tracee::sys::{self, SigInfo};
+use armento_wire::sockets::EndId;
 use armento_wire::talk::ToHome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -79,8 +80,9 @@ pub fn queue_early(guests: &mut GuestTable, pid: HomePid, tid: HomeTid) {
 
 /// A signal ends a wait for a connection that goes directly to another host, as it ends it in the kernel: with the bytes that
 /// are done, or to be issued again.
-pub fn end_socket_wait(guests: &GuestTable, thread: &Arc<GuestThread>, end: &SocketEnd, id: u64) {
-    let Some(wait) = end.take_wait(id) else {
+pub fn end_socket_wait(guests: &GuestTable, thread: &Arc<GuestThread>, end: EndId, id: u64) {
+    let end = guests.shared.sockets.get(end);
+    let Some(wait) = end.and_then(|end| end.take_wait(id)) else {
         return;
     };
     if wait.done > 0 {
@@ -110,10 +112,10 @@ fn interrupt_call(guests: &GuestTable, pid: HomePid, to: Option<HomeTid>, sig: i
             match &st.waiting {
                 Some(Waiting::Call { seq, .. }) => (*seq, st.wait_mask),
                 Some(Waiting::Socket { id, end }) => {
-                    let (id, end) = (*id, end.clone());
+                    let (id, end) = (*id, *end);
                     drop(st);
                     if open(traced.thread.here, None) {
-                        return end_socket_wait(guests, &traced.thread, &end, id);
+                        return end_socket_wait(guests, &traced.thread, end, id);
                     }
                     continue;
                 }
