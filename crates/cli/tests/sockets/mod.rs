@@ -42,7 +42,9 @@ impl<'a> Pair<'a> {
     }
 
     fn moves(&self, pid: &str, to: &str) {
-        self.farm.sh("n1", &format!("armento migrate {pid} {to}"));
+        // Its home may not know it yet.
+        let order = format!("armento migrate {pid} {to}");
+        until(&order, || self.farm.run("n1", &order).status.success());
     }
 
     /// Calls of the parent that home answered, and messages that went from node to node.

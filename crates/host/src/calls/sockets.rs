@@ -292,7 +292,7 @@ fn receive(
     w.done += some;
     if !w.transfer.peeks {
         stream.read(some);
-        if let Some(told) = stream.to_tell() {
+        if let Some(told) = stream.must_tell() {
             link.push(told, Vec::new());
         }
     }
@@ -354,7 +354,7 @@ fn finish(
     if fine {
         let EndState { stream, link, .. } = &mut *st;
         if let (Some(stream), Some(link)) = (stream, link)
-            && let Some(told) = stream.to_tell()
+            && let Some(told) = stream.must_tell()
         {
             link.push(told, Vec::new());
         }

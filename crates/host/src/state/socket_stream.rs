@@ -191,7 +191,7 @@ impl SocketStream {
     }
 
     /// What the other end should be told without waiting for bytes to go there.
-    pub fn to_tell(&mut self) -> Option<Progress> {
+    pub fn must_tell(&mut self) -> Option<Progress> {
         let due = self.here.received - self.told.received >= TELL_RECEIVED
             || self.here.consumed - self.told.consumed
                 >= (self.window / TELL_CONSUMED_SHARE).max(1);
@@ -277,7 +277,7 @@ mod tests {
             assert_eq!(got, bytes(self.read[me], got.len() as u64));
             self.ends[me].read(got.len() as u64);
             self.read[me] += got.len() as u64;
-            if let Some(told) = self.ends[me].to_tell() {
+            if let Some(told) = self.ends[me].must_tell() {
                 self.under_way[me].push_back((told, Vec::new()));
             }
         }
