@@ -20,6 +20,7 @@ use armento_noded::peer::{AdmitAsk, PeerAnswer, PeerAsk, Question, Replied, Repl
 use armento_wire::call::{CALL, Call, REPLY, call_head, reply_head};
 use armento_wire::codec::{Codec, Shrink};
 use armento_wire::pages::{Holds, PAGE, Part, head, plain_head};
+use armento_wire::sockets::{EndId, Meeting, Recall, SocketNews, SocketOrder};
 use armento_wire::talk::{
     Beginning, DirectFile, FileKey, Hello, MountSeen, ObjectId, Posted, ProofFile, Purpose, Signal,
     TALK, ToHome, ToHost, Whither, encode,
@@ -194,6 +195,24 @@ fn talk() -> Vec<Seed> {
             seq: 7,
             seen: Err("it does not declare the mount".into()),
         },
+        ToHome::Socket(SocketNews::Met {
+            end: EndId::new(9, 1),
+            failed: Some("no way".into()),
+        }),
+        ToHome::Socket(SocketNews::Held {
+            end: EndId::new(9, 1),
+        }),
+        ToHome::Socket(SocketNews::Recall {
+            end: EndId::new(9, 0),
+            why: Recall::Call,
+        }),
+        ToHome::Socket(SocketNews::Ended {
+            end: EndId::new(9, 0),
+            sent: 7,
+            tail: b"fg".to_vec(),
+            received: 3,
+            unread: b"c".to_vec(),
+        }),
         ToHome::Alive,
     ];
     let host = [
@@ -298,6 +317,25 @@ fn talk() -> Vec<Seed> {
             mount: b"/data".to_vec(),
             name: proof().name,
         },
+        ToHost::Socket(SocketOrder::Meet {
+            end: EndId::new(9, 0),
+            pid: HomePid::of_home(7),
+            fd: 4,
+            meeting: Meeting::Dial {
+                addr: "10.0.0.2:7718".into(),
+                expect: "{}".into(),
+            },
+        }),
+        ToHost::Socket(SocketOrder::Go {
+            end: EndId::new(9, 0),
+            window: 1 << 16,
+            first: b"ab".to_vec(),
+            theirs: 3,
+            nonblocking: true,
+        }),
+        ToHost::Socket(SocketOrder::End {
+            end: EndId::new(9, 1),
+        }),
         ToHost::MountProved {
             mount: b"/data".to_vec(),
             name: proof().name,

@@ -17,6 +17,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("hold", include_str!("../programs/hold.c")),
     ("pair", include_str!("../programs/pair.c")),
     ("spin", include_str!("../programs/spin.c")),
+    ("talk", include_str!("../programs/talk.c")),
 ];
 /// Lab nodes have a /tmp of their own; this directory they share with the machine.
 const BELOW: &str = "/var/tmp";

@@ -14,7 +14,9 @@ const HELP: &str = "Examples:
 CALLS counts the calls that home answered, each a round trip. The others were answered
 where the program runs: POSTED writes and closes, LOOKUPS that led nowhere and links,
 READS of files that were read ahead, DEVICES like /dev/null, and DIRECT calls on files
-of mounts that nodes share (`armento dfsa`), which moved SHARED bytes.
+of mounts that nodes share (`armento dfsa`), which moved SHARED bytes. MESSAGES are reads
+and writes of connections between processes that are away, which CARRIED bytes from node
+to node.
 The counts are up to a second old.";
 
 #[derive(clap::Args)]
@@ -56,7 +58,7 @@ fn fields(p: &ProcInfo) -> Value {
     })
 }
 
-const HEADS: [(&str, bool); 13] = [
+const HEADS: [(&str, bool); 15] = [
     ("PID", true),
     ("HOME", false),
     ("WHERE", false),
@@ -69,6 +71,8 @@ const HEADS: [(&str, bool); 13] = [
     ("DEVICES", true),
     ("DIRECT", true),
     ("SHARED", true),
+    ("MESSAGES", true),
+    ("CARRIED", true),
     ("COMMAND", false),
 ];
 
@@ -91,6 +95,8 @@ fn row(p: &ProcInfo) -> Vec<String> {
         f.devices.to_string(),
         f.direct.to_string(),
         size(f.direct_bytes >> 10),
+        f.messages.to_string(),
+        size(f.message_bytes >> 10),
         clean(&p.command),
     ]
 }
@@ -111,14 +117,16 @@ mod tests {
             devices: 0,
             direct: 90,
             direct_bytes: 1 << 20,
+            messages: 8,
+            message_bytes: 4 << 10,
         };
         let p = ProcInfo {
             files,
             ..crate::ps::tests::proc()
         };
         let golden = "\
-\x20PID  HOME  WHERE  CALLS  POSTED  WRITTEN  LOOKUPS  READS   READ  DEVICES  DIRECT  SHARED  COMMAND
-4711  n1    n3       345      12    3.0 M     4600    700  5.0 M        0      90   1.0 M  lame a?[2J.wav
+\x20PID  HOME  WHERE  CALLS  POSTED  WRITTEN  LOOKUPS  READS   READ  DEVICES  DIRECT  SHARED  MESSAGES  CARRIED  COMMAND
+4711  n1    n3       345      12    3.0 M     4600    700  5.0 M        0      90   1.0 M         8    4.0 K  lame a?[2J.wav
 ";
         assert_eq!(render(&[p]), golden);
     }

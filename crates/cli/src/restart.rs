@@ -151,6 +151,7 @@ fn start(args: &Args, home: &Home, how: &How) -> anyhow::Result<i32> {
         portable: None,
         hint: None,
         forward_files: false,
+        direct_sockets: true,
         safe: None,
         restart: Some(Restart {
             file: std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone()),

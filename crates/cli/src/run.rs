@@ -61,6 +61,9 @@ pub struct Args {
     /// Make each call on files at home before it is answered: no write is posted, nothing read ahead or known at the node
     #[arg(long)]
     forward_files: bool,
+    /// Connections between processes of the tree always go over this node, also where both ends are away
+    #[arg(long)]
+    no_direct_sockets: bool,
     /// Move every process of the tree to a random node every MS milliseconds
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     storm: Option<u64>,
@@ -164,6 +167,7 @@ pub fn run(args: Args) -> anyhow::Result<i32> {
         safe: args.safe,
         restart: None,
         forward_files: args.forward_files,
+        direct_sockets: !args.no_direct_sockets,
     };
     // Only a daemon has the nodes; without one the next step reports that.
     if let Some(node) = birth.on.as_ref().filter(|_| Session::connect().is_ok()) {

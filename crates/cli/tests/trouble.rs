@@ -28,6 +28,7 @@ mod rolling;
 mod rootless;
 mod routes;
 mod safe;
+mod sockets;
 mod spread;
 mod switches;
 mod trust;

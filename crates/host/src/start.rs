@@ -8,7 +8,7 @@ use crate::inject::{self, AllowedCalls};
 use crate::isolation::{self, Privileges};
 use crate::shared_mounts::SharedMounts;
 use crate::state::{
-    Drain, GuestTable, Host, Meetings, OutgoingMoves, Shared, SiginfoCookies, ThreadTable,
+    Drain, GuestTable, Host, Meetings, OutgoingMoves, Shared, SiginfoCookies, Sockets, ThreadTable,
     UserfaultAccess,
 };
 use crate::sync::Pause;
@@ -104,6 +104,7 @@ fn run() -> Result<(), Failure> {
         home,
         names: Mutex::default(),
         shared_mounts,
+        sockets: Sockets::default(),
         files: Arc::new(FileTable::new(files_max, cache)),
         forking: Arc::default(),
         objects: Mutex::default(),

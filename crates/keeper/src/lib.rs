@@ -28,6 +28,7 @@ mod saved;
 mod shared_mounts;
 mod sharing;
 mod signals;
+mod sockets;
 mod state;
 mod storm_targets;
 mod sync;

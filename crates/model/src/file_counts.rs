@@ -25,14 +25,25 @@ pub struct FileCounts {
     /// … and the bytes read and written.
     #[serde(default)]
     pub direct_bytes: u64,
+    /// Reads and writes of connections that go directly to the other process's node …
+    #[serde(default)]
+    pub messages: u64,
+    /// … and their bytes.
+    #[serde(default)]
+    pub message_bytes: u64,
 }
 
 impl FileCounts {
     /// All calls that home did not have to answer.
     pub fn calls(&self) -> u64 {
-        [self.lookups, self.reads, self.devices, self.direct]
-            .into_iter()
-            .fold(self.posted, u64::saturating_add)
+        let others = [
+            self.lookups,
+            self.reads,
+            self.devices,
+            self.direct,
+            self.messages,
+        ];
+        others.into_iter().fold(self.posted, u64::saturating_add)
     }
 }
 
@@ -46,6 +57,8 @@ impl AddAssign for FileCounts {
         add(&mut self.reads, other.reads);
         add(&mut self.read_bytes, other.read_bytes);
         add(&mut self.devices, other.devices);
+        add(&mut self.messages, other.messages);
+        add(&mut self.message_bytes, other.message_bytes);
         add(&mut self.direct, other.direct);
         add(&mut self.direct_bytes, other.direct_bytes);
     }

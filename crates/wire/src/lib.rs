@@ -13,6 +13,7 @@ pub mod codec;
 mod frame;
 pub mod pages;
 pub mod session;
+pub mod sockets;
 pub mod talk;
 
 pub use frame::{FRAME_MAX, WireError, read_frame, write_frame};

@@ -1,6 +1,7 @@
 //! All messages between a keeper and a host other than calls and replies.
 
 use crate::WireError;
+use crate::sockets::{SocketNews, SocketOrder};
 use armento_model::{CpuTime, FileCounts, FileIdentity, HomePid, HomeTid, MoveId, Stay, TreeId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -44,6 +45,8 @@ pub enum Purpose {
     Fetch(MoveId),
     /// The keeper fetches the current content of a persistent shared memory object.
     Object(ObjectId),
+    /// Another host brings the bytes of a connection between two processes, by its number.
+    Socket(u64),
 }
 
 /// Which stream a connection continues, and from where.
@@ -235,6 +238,7 @@ pub enum ToHome {
     Clock {
         asked_ns: u64,
     },
+    Socket(SocketNews),
     Alive,
 }
 
@@ -550,6 +554,7 @@ pub enum ToHost {
         fd: i32,
         errno: i32,
     },
+    Socket(SocketOrder),
     Alive,
     /// No process of the tree is on its way: a host without guests ends. Its keeper becomes another program.
     End,

@@ -395,6 +395,8 @@ class FileCounts:
     reads: int
     direct: int = 0
     direct_bytes: int = 0
+    message_bytes: int = 0
+    messages: int = 0
 
 
 @dataclass

@@ -17,6 +17,7 @@ mod rest;
 mod screen;
 mod stalls;
 mod start;
+mod talk;
 
 use crate::row::Table;
 use crate::stage::Stage;
@@ -66,7 +67,7 @@ const fn of_moves(name: &'static str, run: Run) -> Bench {
     }
 }
 
-pub const BENCHES: [Bench; 16] = [
+pub const BENCHES: [Bench; 17] = [
     everyday("home", home::run, false),
     everyday("start", start::run, false),
     everyday("birth", birth::run, false),
@@ -78,6 +79,7 @@ pub const BENCHES: [Bench; 16] = [
     of_farms("rest", rest::run),
     of_farms("owner", owner::run),
     of_farms("make", make::run),
+    of_farms("talk", talk::run),
     of_moves("first", first::run),
     of_moves("bytes", bytes::run),
     of_moves("beside", beside::run),
@@ -90,6 +92,7 @@ pub const ELSEWHERE: &str = "\
 moves of every size: cargo xtask bench engine
 top with 1,000 nodes, a history of a million jobs: cargo xtask bench screen history
 an idle farm, a returning owner: cargo xtask bench rest owner
+connections between moved processes: cargo xtask bench talk
 makespans of scenarios: armento lab play scenarios/paper-equal.toml --policy armento,static,parallel
 conform: all guests, four modes, three times, all equal to native: armento conform --strict --runs 3
 demo: farm time / single-node time <= 0.30: armento demo --json demo.json";

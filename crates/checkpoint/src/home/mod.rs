@@ -37,6 +37,7 @@ mod values;
 pub use capture::capture;
 pub use changes::{Difference, changed, difference, record_hashes, sha256};
 pub use kinds::{Description, Kind, OpenFile, Timer, Watched};
+pub use sockets::unix_peer;
 pub use subject::{Options, Subject};
 pub use types::{Descriptor, Home, LIMITS, Limit, Pair, Pipe, Process, Program, RecordLock};
 pub use uncarried::Uncarried;

@@ -167,6 +167,12 @@ fn received(socket: &OwnedFd, sort: i32) -> io::Result<Vec<u8>> {
     Err(io::Error::other("a pair of sockets with descriptors in it"))
 }
 
+/// The socket that a Unix stream's is connected to, by its inode. `None`: to none, or one of its directions is shut down.
+pub fn unix_peer(ino: u64) -> io::Result<Option<u64>> {
+    let peer = peer(ino)?;
+    Ok(peer.ino.filter(|_| peer.shut == 0))
+}
+
 /// Asks for one Unix socket. KERNEL: sock_diag(7).
 fn peer(ino: u64) -> io::Result<Peer> {
     let mut ask = Vec::with_capacity(HEADER + REQUEST);

@@ -190,7 +190,7 @@ fn answer(host: &Host, thread: &GuestThread, n: &Notice, ret: i64) -> bool {
 }
 
 /// Asks home something whose answer comes when all that was posted is made; the call goes on then.
-fn settle(host: &Host, thread: &GuestThread, n: &Notice) {
+pub fn settle(host: &Host, thread: &GuestThread, n: &Notice) {
     let packed = Packed {
         nr: libc::SYS_getppid as u16,
         ..Packed::default()

@@ -10,7 +10,7 @@ use super::post::park;
 use super::posted_calls::Served;
 use super::{
     both_sides, cpu_time, devices, direct, exec, fork, forward, mmap, names, posted_calls,
-    readahead_calls, timers,
+    readahead_calls, sockets, timers,
 };
 use crate::inject::Origin;
 use crate::state::{Ask, GuestThread, Host, Then, Waiting};
@@ -45,7 +45,7 @@ pub fn settled(host: &Arc<Host>, n: &Notice) {
 }
 
 /// A call that is taken up again.
-fn again(host: &Arc<Host>, n: &Notice) {
+pub fn again(host: &Arc<Host>, n: &Notice) {
     notice(host, n, false);
 }
 
@@ -77,8 +77,12 @@ fn notice(host: &Arc<Host>, n: &Notice, settled: bool) {
         );
     }
     let verdict = armento_abi::place_of(n.nr as u64, &n.args);
+    // Until it is answered or sent: home is told that calls on a connection wait when none is on its way (`sockets.rs`).
+    let taken_up = thread.proc.taking_up.read();
+    let _taken_up = taken_up.unwrap_or_else(|e| e.into_inner());
     if !matches!(verdict, Verdict::Body)
-        && (direct::served(host, &thread, n, settled, again)
+        && (sockets::served(host, &thread, n, settled, again)
+            || direct::served(host, &thread, n, settled, again)
             || devices::served(host, &thread, n)
             || readahead_calls::served(host, &thread, n))
     {

@@ -60,7 +60,7 @@ pub fn reply(
         return Some(ret);
     }
     let guest = || match () {
-        () if thread.proc.frozen() => Guest::Stopped,
+        () if thread.proc.frozen() || is_held(thread, &w) => Guest::Stopped,
         () if signal_is_pending(thread, None) => Guest::Signalled,
         () => Guest::Waits,
     };
@@ -77,6 +77,11 @@ pub fn reply(
             Some(ERESTARTNOINTR)
         }
     }
+}
+
+/// Whether its connection is about to go directly to another host: home must get no call on it.
+fn is_held(thread: &GuestThread, w: &PartialIo) -> bool {
+    thread.proc.sockets.get(w.args[0] as i32).is_some()
 }
 
 /// A call that the kernel has issued again: if a part of it is done, home is asked for the rest.

@@ -3,7 +3,7 @@
 //! From: `host/src/home/messages.rs`. Next: the guest, or home again for the rest of the bytes.
 
 use super::post::post;
-use super::{cpu_time, direct, dispatch, names, partial_io, posted_calls};
+use super::{cpu_time, direct, dispatch, names, partial_io, posted_calls, socket_polls};
 use crate::state::{BodyMem, GuestThread, Host, Then, Waiting, is_restart};
 use crate::sync::lock;
 use crate::{sys, threads};
@@ -78,6 +78,8 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
     }
     let ret = if turned_back {
         r.ret
+    } else if let Then::Polled(watch) = &then {
+        socket_polls::answered(host, &thread, watch, r.ret, r.outs)
     } else {
         armento_abi::unpack(&plan, r.ret, r.outs, &mut BodyMem(&thread))
     };
@@ -95,6 +97,15 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
         }
         st = lock(&thread.call);
     }
+    // Which of its descriptors are home's changes: a poll begins anew, with what is left of its time.
+    let polls = matches!(then, Then::Polled(_))
+        || i64::from(plan.packed.nr) == libc::SYS_poll && !thread.proc.sockets.is_empty();
+    if polls && is_restart(ret) {
+        ret = ERESTARTNOHAND;
+        if let Then::Polled(watch) = &then {
+            socket_polls::interrupted(&thread, watch);
+        }
+    }
     if is_restart(ret) {
         // A continuation that was not made is still in the restart block of the deputy.
         let continued = i64::from(plan.packed.nr) == libc::SYS_restart_syscall;
@@ -102,6 +113,7 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
         st.again = Some(match &then {
             Then::PartialIo(w) => w.nr,
             Then::Direct(n) => n.nr,
+            Then::Polled(w) => w.polled.nr,
             _ => plan.packed.nr.into(),
         });
         // A call that was not made has another error.
@@ -121,7 +133,7 @@ pub fn reply(host: &Arc<Host>, r: &Reply<'_>, part: bool) {
         ret
     };
     match then {
-        Then::Nothing | Then::PartialIo(_) => {}
+        Then::Nothing | Then::PartialIo(_) | Then::Polled(_) => {}
         Then::Return(instead) => ret = instead,
         Then::Duplicated(old) if ret >= 0 => direct::duplicated(&thread, old, ret as i32),
         Then::Duplicated(_) => {}

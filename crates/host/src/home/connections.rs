@@ -3,6 +3,7 @@
 //! From: `host/src/start.rs`. Next: `messages.rs` (the stream of calls), `host/src/moves/arrive.rs`.
 
 use super::messages;
+use crate::calls;
 use crate::moves;
 use crate::state::Host;
 use armento_client::api::HostStart;
@@ -90,6 +91,7 @@ pub fn welcome(host: &Arc<Host>, link: Duplex, peer: &Badge, pending: PendingHel
             // Home sees the broken stream: it tries a return again, and reports what is lost when a process ends.
             let _ = moves::send_object(host, object, w);
         }
+        Purpose::Socket(connection) => calls::socket_came(host, connection, (r, w)),
         Purpose::Fetch(mv) => {
             // The Send may still be on its way over the other connection.
             let until = Instant::now() + Duration::from_secs(10);

@@ -203,6 +203,7 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
                 lock(&c.proc.descriptors).fail(fd, errno);
             }
         }
+        ToHost::Socket(order) => calls::socket_order(host, order),
         // Clock: asked for before the first body, and answered there.
         ToHost::Clock { .. } | ToHost::Alive => {}
         ToHost::End => host.tracer.post(|guests| {

@@ -38,6 +38,12 @@ pub fn freeze(host: &Arc<Host>, mv: MoveId, pid: HomePid) -> Result<()> {
         }
         std::thread::sleep(Duration::from_micros(50));
     }
+    if !calls::end_sockets(host, &proc, until) {
+        return Err(MigrateError::Stays(
+            Stay::Busy,
+            "home does not have its connections yet".into(),
+        ));
+    }
     calls::end_readahead(host, &proc, pid);
     calls::end_direct(host, &proc, pid);
     let (tx, rx) = mpsc::channel();

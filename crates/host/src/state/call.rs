@@ -3,9 +3,12 @@
 use super::descriptors::Stamp;
 use super::futex_wait::FutexWait;
 use super::partial_io::PartialIo;
+use super::socket_polls::PollWatch;
 use armento_abi::Plan;
 use armento_tracee::notify::Notice;
+use armento_wire::sockets::EndId;
 use armento_wire::talk::Posted;
+use std::sync::Arc;
 use std::time::Instant;
 
 #[derive(Default)]
@@ -35,6 +38,8 @@ pub struct CallState {
     /// In a sigtimedwait that is traced to its end: where its siginfo goes, and whether it has begun.
     pub sigwait: Option<(u64, bool)>,
     pub futex_wait: FutexWait,
+    /// How many polls in turn were answered from direct connections, without asking home of the others.
+    pub polled_alone: u32,
     /// What the call that is sent next asks beside its result.
     pub ask: Ask,
     /// What the call under way asks, and what was known when it was sent.
@@ -75,6 +80,8 @@ pub enum Waiting {
     Parked { id: u64 },
     /// For a fork, mapping or exit that the host carries out.
     Special,
+    /// For bytes, or for room, of a connection that goes directly to another host.
+    Socket { id: u64, end: EndId },
 }
 
 /// What to do with a reply beside handing it on.
@@ -98,6 +105,8 @@ pub enum Then {
     Duplicated(i32),
     /// All that was posted is made: this call goes on, with a file that is open here.
     Direct(Notice),
+    /// A poll of the descriptors that are home's, among others whose connections are direct.
+    Polled(Arc<PollWatch>),
     /// Then run the call at the body as well (SIGCHLD's disposition).
     RunHere,
 }

@@ -20,10 +20,14 @@ mod partial_io;
 mod pending_pages;
 mod posts;
 mod process;
+mod process_sockets;
 mod readahead;
 mod restart;
 mod shared;
 mod siginfo_cookies;
+mod socket_polls;
+mod socket_stream;
+mod sockets;
 mod stack_growth;
 mod threads;
 
@@ -48,4 +52,10 @@ pub use readahead::{ReadAhead, ReadCount, Stream};
 pub use restart::{is_restart, may_wait_here};
 pub use shared::{Shared, UserfaultAccess};
 pub use siginfo_cookies::{Original, SiginfoCookies};
+pub use socket_polls::{PollForm, PollWatch, Polled};
+pub use socket_stream::{Progress, SocketStream};
+pub use sockets::{
+    Behind, Destination, EndState, Outgoing, Phase, SocketEnd, SocketLink, SocketWait, Sockets,
+    Transfer, end_poll,
+};
 pub use threads::ThreadTable;

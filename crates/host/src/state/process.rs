@@ -7,6 +7,7 @@ use super::descriptors::Descriptors;
 use super::direct::Direct;
 use super::names::Base;
 use super::pending_pages::PendingPages;
+use super::process_sockets::ProcessSockets;
 use super::readahead::ReadAhead;
 use super::stack_growth;
 use crate::sync::lock;
@@ -48,6 +49,10 @@ pub struct Process {
     pub descriptors: Mutex<Descriptors>,
     /// Files of shared mounts that it has open on this node.
     pub direct: Mutex<Direct>,
+    /// Connections of it that go directly to another host.
+    pub sockets: ProcessSockets,
+    /// Held for reading while a call of it is taken up, from the look at its connections until it is answered or sent.
+    pub taking_up: RwLock<()>,
     /// Where its relative paths begin, as home has said.
     pub base: Mutex<KnownBase>,
     /// Overruns of each timer's signal that was delivered last; those not named had none.

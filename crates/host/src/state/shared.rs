@@ -8,6 +8,7 @@ use super::home_link::HomeLink;
 use super::meetings::Meetings;
 use super::names::Names;
 use super::outgoing_moves::OutgoingMoves;
+use super::sockets::Sockets;
 use super::threads::ThreadTable;
 use crate::files::FileTable;
 use crate::inject::AllowedCalls;
@@ -40,6 +41,8 @@ pub struct Shared {
     pub names: Mutex<Names>,
     /// File systems that this node and others mount.
     pub shared_mounts: SharedMounts,
+    /// Connections that go directly to other hosts.
+    pub sockets: Sockets,
     pub files: Arc<FileTable>,
     /// Forks under way, of guests that are not there yet.
     pub forking: Arc<AtomicU64>,

@@ -7,6 +7,7 @@ use armento_migrate::image::objects::{self, ObjectId};
 use armento_model::{HomePid, Tid};
 use armento_tracee::sys::{self};
 use armento_tracee::trace;
+use armento_wire::sockets::Recall;
 use armento_wire::talk::ToHome;
 use std::sync::atomic::Ordering;
 
@@ -34,6 +35,9 @@ pub fn ended(guests: &mut GuestTable, here: Tid, code: i32, killed: Option<i32>)
     };
     shared.has_changed();
     body.proc.forget_files();
+    shared
+        .sockets
+        .give_back_all(&shared.home, &body.proc, Recall::Moves);
     guests.cookies.forget(pid);
     body.threads
         .values()
@@ -72,6 +76,9 @@ pub fn remove_body(guests: &mut GuestTable, pid: HomePid) {
     };
     shared.has_changed();
     body.proc.forget_files();
+    shared
+        .sockets
+        .give_back_all(&shared.home, &body.proc, Recall::Moves);
     guests.cookies.forget(pid);
     body.threads
         .values()

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Replies with one of the kernel's restart errors. Before: in the tracer thread, for the interruption
 /// must be pending when the thread gets the result.
-pub fn restart_call(guests: &mut GuestTable, thread: &Arc<GuestThread>, id: u64, ret: i64) {
+pub fn restart_call(guests: &GuestTable, thread: &Arc<GuestThread>, id: u64, ret: i64) {
     let _ = trace::interrupt(thread.here);
     guests.shared.listener.reply(id, ret);
 }

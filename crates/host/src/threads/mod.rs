@@ -18,7 +18,7 @@ pub use ends::remove_body;
 pub use futex_waits::{futex_came, futex_travels, futex_wait_begins};
 pub use halt::halt;
 pub use interrupt_call::{break_out, restart_call, unpark};
-pub use signals::{queue_early, queue_signal};
+pub use signals::{end_socket_wait, queue_early, queue_signal};
 pub use sigtimedwait::trace_sigwait;
 pub use stops::{continued, default_taken, dumps_at_home, report, run_on};
 pub use tampering::{end_tampered, judge_error, watch_injected_calls};

@@ -2,15 +2,19 @@
 //!
 //! From: `host/src/home/messages.rs`. Next: `stops.rs`, when the signal is delivered.
 
+use super::interrupt_call::restart_call;
 use super::timer_signals;
-use crate::state::{EARLY_MAX, EarlySignals, GuestTable, Waiting};
+use crate::state::{EARLY_MAX, EarlySignals, GuestTable, GuestThread, Waiting};
 use crate::sync::lock;
+use armento_migrate::image::restarts::ERESTARTSYS;
 use armento_migrate::stop_threads::without_effect;
 use armento_model::{HomePid, HomeTid, Tid};
 use armento_tracee::call::bit;
 use armento_tracee::status;
 use armento_tracee::sys::{self, SigInfo};
+use armento_wire::sockets::EndId;
 use armento_wire::talk::ToHome;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A signal from home.
@@ -74,6 +78,21 @@ pub fn queue_early(guests: &mut GuestTable, pid: HomePid, tid: HomeTid) {
     }
 }
 
+/// A signal ends a wait for a connection that goes directly to another host, as it ends it in the kernel: with the bytes that
+/// are done, or to be issued again.
+pub fn end_socket_wait(guests: &GuestTable, thread: &Arc<GuestThread>, end: EndId, id: u64) {
+    let end = guests.shared.sockets.get(end);
+    let Some(wait) = end.and_then(|end| end.take_wait(id)) else {
+        return;
+    };
+    if wait.done > 0 {
+        guests.shared.listener.reply(id, wait.done as i64);
+        return;
+    }
+    lock(&thread.call).again = Some(wait.notice.nr);
+    restart_call(guests, thread, id, ERESTARTSYS);
+}
+
 /// The deputy may have taken the signal before it got the call that the signal must interrupt: home is sent a Nudge.
 fn interrupt_call(guests: &GuestTable, pid: HomePid, to: Option<HomeTid>, sig: i32) {
     let Some(body) = guests.bodies.get(&pid) else {
@@ -92,6 +111,14 @@ fn interrupt_call(guests: &GuestTable, pid: HomePid, to: Option<HomeTid>, sig: i
             let st = lock(&traced.thread.call);
             match &st.waiting {
                 Some(Waiting::Call { seq, .. }) => (*seq, st.wait_mask),
+                Some(Waiting::Socket { id, end }) => {
+                    let (id, end) = (*id, *end);
+                    drop(st);
+                    if open(traced.thread.here, None) {
+                        return end_socket_wait(guests, &traced.thread, end, id);
+                    }
+                    continue;
+                }
                 _ => continue,
             }
         };

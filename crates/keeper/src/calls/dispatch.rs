@@ -15,6 +15,7 @@ use crate::sharing::settle_ended;
 use crate::signals::{
     break_calls, can_break_calls, exec_body, is_exec, nudge_call, take_default_action,
 };
+use crate::sockets;
 use crate::state::{Keep, MoveEvent, Task, Tree, Why};
 use crate::sync::lock;
 use armento_abi::{BadCall, Otherwise, Place, sends};
@@ -375,6 +376,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
             let ns = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0);
             link.send(&ToHost::Clock { asked_ns, ns });
         }
+        ToHome::Socket(news) => sockets::news(keep, link, news),
         ToHome::Alive => {}
     }
 }

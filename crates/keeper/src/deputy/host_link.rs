@@ -4,6 +4,7 @@
 
 use super::posts::Posts;
 use super::readahead::{ReadAheads, end_wanted};
+use super::traffic::Traffic;
 use crate::names::{Forgotten, Names};
 use crate::shared_mounts::Mounts;
 use crate::sync::lock;
@@ -71,6 +72,8 @@ pub struct HostLink {
     pub mounts: Mounts,
     /// Descriptors that hosts of the tree read ahead.
     pub readaheads: Arc<ReadAheads<HostLink>>,
+    /// Calls that move bytes, by descriptor; the tree's.
+    pub traffic: Arc<Traffic>,
     /// How many leases had been ended by the lease holder when the host was last told which.
     breaks: AtomicU64,
     /// Held while it is told.
@@ -92,6 +95,7 @@ impl HostLink {
         pass: Pass,
         id: SessionId,
         readaheads: Arc<ReadAheads<HostLink>>,
+        traffic: Arc<Traffic>,
     ) -> HostLink {
         HostLink {
             mounts: Mounts::new(pass.dfsa.clone()),
@@ -102,6 +106,7 @@ impl HostLink {
             posts: Arc::default(),
             names: Names::default(),
             readaheads,
+            traffic,
             breaks: AtomicU64::new(armento_leases::breaks()),
             telling: Mutex::default(),
             last_heard: Mutex::new(Instant::now()),

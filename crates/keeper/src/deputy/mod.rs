@@ -9,6 +9,7 @@ mod posts;
 mod readahead;
 mod region_setup;
 mod thread;
+mod traffic;
 mod wait_loop;
 mod work;
 
@@ -21,4 +22,5 @@ pub(crate) use region_setup::{
     grow_region, has_slot, make_uffd, map_region, map_slot, slots_for, unmap_region,
 };
 pub(crate) use thread::{Deputy, Waiter};
+pub(crate) use traffic::Traffic;
 pub(crate) use work::{AGAIN, Work, unmade_result};

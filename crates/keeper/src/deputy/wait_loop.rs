@@ -6,6 +6,7 @@ use super::host_link::Post;
 use super::limits;
 use super::readahead;
 use super::thread::Deputy;
+use super::traffic::Traffic;
 use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time::{self, Results};
 use crate::descriptors;
@@ -292,6 +293,13 @@ impl Deputy {
             }
             other => other,
         };
+        if let Some(Doing::Call { nr, args, .. }) = &doing
+            && ret > 0
+            && Traffic::concerns(*nr)
+        {
+            let traffic = &self.link().traffic;
+            traffic.count(self.pid, args[0] as i32, Instant::now());
+        }
         let received = outs.len() as u64;
         let total = &self.common.bytes_received;
         total.fetch_add(received, Ordering::Relaxed);

@@ -110,6 +110,7 @@ fn way(keep: &Keep, node: &NodeName, pid: Pid, need_kib: u64) -> Result<Arc<Host
         pass,
         id,
         keep.readaheads.clone(),
+        keep.traffic.clone(),
     )))
 }
 

@@ -10,7 +10,7 @@ use crate::remote;
 use crate::safe::make_checkpoints;
 use crate::saved::begin_from_file;
 use crate::state::{DaemonQueue, Inbox, Keep, Safety, Settings, Storm, Tree};
-use crate::{daemon, sys};
+use crate::{daemon, sockets, sys};
 use armento_client::api::{Build, KeeperHello};
 use armento_client::{AskError, Session};
 use armento_migrate::stop_threads::StoppedThreads;
@@ -137,6 +137,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         storm: b.storm.map(|storm| (storm, b.seed.unwrap_or_else(random))),
         safe: b.safe,
         forward_files: b.forward_files,
+        direct_sockets: b.direct_sockets,
         portable: b.portable.clone(),
         hello,
     };
@@ -229,6 +230,10 @@ pub fn start_threads(
             let k = keep.clone();
             spawn::start("placements", move || run_moves(&k, k.placements()))?;
         }
+    }
+    if keep.settings.connects_directly() {
+        let k = keep.clone();
+        spawn::start("sockets", move || sockets::run(&k))?;
     }
     if keep.settings.safe.is_some() {
         let k = keep.clone();

@@ -27,6 +27,8 @@ pub struct Birth {
     pub hint: Option<Hint>,
     /// Calls on files are made at home before they are answered.
     pub forward_files: bool,
+    /// Connections between its processes may go directly between their nodes.
+    pub direct_sockets: bool,
     /// Its processes go on when a node is lost.
     pub safe: Option<Safety>,
     /// Its processes begin from a checkpoint file.
@@ -43,6 +45,7 @@ impl Birth {
             || self.spread
             || self.storm.is_some()
             || self.forward_files
+            || !self.direct_sockets
             || self.safe.is_some()
     }
 }

@@ -97,6 +97,7 @@ pub fn adopt(pid: Pid, command: String) -> Result<(), BirthError> {
         seed: None,
         safe: None,
         forward_files: false,
+        direct_sockets: true,
     };
     match sys::fork_keeper()? {
         sys::Side::Keeper => {

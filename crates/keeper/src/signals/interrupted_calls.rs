@@ -3,8 +3,8 @@
 //! From: `route.rs`, `keeper/src/calls/dispatch.rs`, `keeper/src/moves/mappings.rs`.
 //! Next: the call is issued again by its body.
 
-use crate::deputy::unmade_result;
-use crate::state::{Keep, Tree};
+use crate::deputy::{Deputy, unmade_result};
+use crate::state::{Keep, Process, Tree};
 use armento_abi::Restart;
 use armento_migrate::MigrateError;
 use armento_migrate::image::restarts::{ERESTARTNOHAND, ERESTARTNOINTR};
@@ -127,6 +127,20 @@ pub fn break_calls(t: &mut Tree, pid: Pid) {
     }
 }
 
+/// Breaks calls of a body that wait at home, those that `which` names by number and arguments.
+pub fn break_calls_that(t: &mut Tree, pid: Pid, which: impl Fn(i64, &[u64; 6]) -> bool) {
+    let Some(code) = t.code_of(pid) else {
+        return;
+    };
+    let tids = t.procs.get(&pid).map(Process::deputy_tids);
+    for tid in tids.unwrap_or_default() {
+        let call = t.keep.deputy(tid).and_then(|d| d.call());
+        if call.is_some_and(|(nr, args)| which(nr, &args)) {
+            break_call(t, tid, &code);
+        }
+    }
+}
+
 fn break_call(t: &mut Tree, tid: Tid, code: &Code) {
     let Some(d) = t.keep.deputy(tid) else {
         return;
@@ -135,6 +149,12 @@ fn break_call(t: &mut Tree, tid: Tid, code: &Code) {
         // It waits behind something of ours, and would be made when that is done.
         return d.link().reply(tid, c.seq, unmade_result(c.packed.nr), &[]);
     }
+    break_current(t, &d, code);
+}
+
+/// The same for the call that it is in; one that waits behind it stays.
+fn break_current(t: &mut Tree, d: &Deputy, code: &Code) {
+    let tid = d.tid;
     // Bounded: each round either ends the call or finds it between two instructions.
     for _ in 0..100 {
         if !d.in_call() {
@@ -193,6 +213,7 @@ pub fn nudge_call(t: &mut Tree, tid: Tid, seq: u32) {
         return;
     }
     if let Some(code) = t.code_of(d.pid) {
-        break_call(t, tid, &code);
+        // Its thread may have gone on, with a call that waits behind this one.
+        break_current(t, &d, &code);
     }
 }

@@ -143,6 +143,10 @@ impl Away {
         self.stopped = true;
     }
 
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// A deputy goes on. True: SIGCONT has ended a stop of job control.
     pub fn end_stop(&mut self) -> bool {
         std::mem::take(&mut self.stopped)

@@ -10,6 +10,7 @@ use super::call_storm::CallStorm;
 use super::cpu_fixup::CpuFixup;
 use super::daemon_queue::DaemonQueue;
 use super::deputies::Deputies;
+use super::direct_sockets::DirectSockets;
 use super::followed::Followed;
 use super::held_opens::HeldOpens;
 use super::held_output::HeldOutput;
@@ -30,7 +31,7 @@ use super::thread_directed::ThreadDirected;
 use super::tree_signals::TreeSignals;
 use crate::cpu_features;
 use crate::cpu_time::CpuAccounts;
-use crate::deputy::{Deputy, EarlyConnection, HostLink, ReadAheads};
+use crate::deputy::{Deputy, EarlyConnection, HostLink, ReadAheads, Traffic};
 use crate::restart::{FutexWaits, WaitDeadlines};
 use crate::sync::lock;
 use armento_client::api::Dest;
@@ -80,6 +81,10 @@ pub struct Keep {
     pub shm_guards: ShmGuards,
     /// Descriptors that hosts read ahead.
     pub readaheads: Arc<ReadAheads<HostLink>>,
+    /// Calls that move bytes, by descriptor.
+    pub traffic: Arc<Traffic>,
+    /// Connections that go directly between hosts.
+    pub sockets: DirectSockets,
     /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
     /// one that was adopted.
     pub inherited: Option<HashSet<(u64, u64)>>,
@@ -167,6 +172,8 @@ impl Keep {
             leases: Mutex::default(),
             shm_guards: Default::default(),
             readaheads: Arc::default(),
+            traffic: Arc::default(),
+            sockets: DirectSockets::default(),
             inherited,
             thread_directed: ThreadDirected::default(),
             ran: RanPrograms::default(),

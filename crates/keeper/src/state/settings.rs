@@ -34,6 +34,9 @@ pub struct Settings {
     pub safe: Option<Safety>,
     /// `--forward-files`.
     pub forward_files: bool,
+    /// Not `--no-direct-sockets`.
+    #[serde(default)]
+    pub direct_sockets: bool,
     pub portable: Option<Portable>,
     pub hello: KeeperHello,
 }
@@ -42,6 +45,11 @@ impl Settings {
     /// Whether hosts answer no call on files and names by themselves: what they answer is in no record.
     pub fn forwards_files(&self) -> bool {
         self.forward_files || self.safe.is_some()
+    }
+
+    /// Whether connections between its processes may go directly between their hosts: what goes there is in no record, either.
+    pub fn connects_directly(&self) -> bool {
+        self.direct_sockets && !self.forwards_files()
     }
 
     /// Keeps the tree safe so from now on.

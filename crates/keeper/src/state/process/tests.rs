@@ -34,7 +34,13 @@ fn host(name: &str) -> Arc<HostLink> {
         dfsa: Vec::new(),
         engine: 0,
     };
-    Arc::new(HostLink::new(node, pass, SessionId(1), Arc::default()))
+    Arc::new(HostLink::new(
+        node,
+        pass,
+        SessionId(1),
+        Arc::default(),
+        Arc::default(),
+    ))
 }
 
 fn region() -> Arc<Region> {
