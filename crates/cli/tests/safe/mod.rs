@@ -137,7 +137,7 @@ fn a_running_program_becomes_safe() {
     let price = farm.sh("n1", &format!("{safe} --dry-run"));
     assert!(price.contains("MiB of this node's memory"), "{price}");
     let kept = || job.seen().map(|p| !p["safe"].is_null());
-    assert_eq!(kept(), Some(false));
+    until("its row", || kept() == Some(false));
     let bad = farm.run("n1", &format!("{safe} --every 0"));
     assert_eq!(bad.status.code(), Some(125), "{bad:?}");
     let other = farm.run("n1", &format!("{} {safe}", crate::USER));
