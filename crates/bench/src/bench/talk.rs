@@ -25,7 +25,7 @@ struct Side {
 impl Side {
     /// From nanoseconds: of the trips and of the bytes, in turn.
     fn add(&mut self, numbers: &[f64]) -> Result<()> {
-        if numbers.is_empty() || numbers.len() % 2 != 0 {
+        if numbers.is_empty() || !numbers.len().is_multiple_of(2) {
             bail!("{} numbers came", numbers.len());
         }
         for batch in numbers.chunks_exact(2) {

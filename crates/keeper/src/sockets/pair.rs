@@ -152,8 +152,10 @@ pub fn window(ends: &[EndAt; 2]) -> Result<usize, Not> {
     Ok(least)
 }
 
+type Descriptors = Vec<(Pid, i32)>;
+
 /// Descriptors of all processes that we may look into that lead to one of two sockets.
-fn holders(one: u64, two: u64) -> (Vec<(Pid, i32)>, Vec<(Pid, i32)>) {
+fn holders(one: u64, two: u64) -> (Descriptors, Descriptors) {
     let me = std::process::id() as Pid;
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for pid in status::processes().filter(|p| *p != me) {
