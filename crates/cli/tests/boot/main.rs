@@ -1,6 +1,8 @@
 //! `armento boot` as users run it: images of a small made-up root, bad input, the answers of the boot server to machines, in
 //! namespaces of this test's own. Real machines are in `crates/machines/tests/debian_diskless.rs`.
 
+mod proxy;
+
 use serde_json::Value;
 use std::fs;
 use std::io::Read as _;
