@@ -1,6 +1,7 @@
 //! `armento boot` as users run it: images of a small made-up root, bad input, the answers of the boot server to machines, in
 //! namespaces of this test's own. Real machines are in `crates/machines/tests/debian_diskless.rs`.
 
+mod follow;
 mod proxy;
 
 use serde_json::Value;

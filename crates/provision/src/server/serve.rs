@@ -3,6 +3,7 @@
 use super::listen::{self, Limits};
 use super::state::{MakeToken, State};
 use super::{dnsmasq, http};
+use crate::follow::Peers;
 use crate::image::Listed;
 use crate::layout::{BootDir, Settings, replace};
 use crate::problem::{At, BootError};
@@ -81,6 +82,17 @@ impl Server {
     pub fn node_at(&self) -> impl Fn(IpAddr) -> Option<String> + Send + Sync + 'static {
         let state = self.state.clone();
         move |address| state.node_at(address)
+    }
+
+    /// The other boot servers; follows the inventory.
+    pub fn others(&self) -> impl Fn() -> Vec<(String, IpAddr)> + Send + Sync + 'static {
+        let state = self.state.clone();
+        move || state.others()
+    }
+
+    /// What is known of them: a follower writes it, `status` tells it.
+    pub fn peers(&self) -> Arc<Peers> {
+        self.state.peers.clone()
     }
 
     /// The progress of all machines.

@@ -1,6 +1,7 @@
 //! What the boot server knows: inventory, progress, tokens given out.
 
 use super::orders::{Answer, order};
+use crate::follow::Peers;
 use crate::image::{Generation, Store};
 use crate::init::Joining;
 use crate::layout::{BootDir, Settings, replace};
@@ -28,6 +29,8 @@ pub struct State {
     farm: Mutex<Arc<Farm>>,
     board: Mutex<Changed<Board>>,
     given: Mutex<BTreeMap<Mac, Instant>>,
+    /// How far this server is with following the others.
+    pub peers: Arc<Peers>,
     make_token: MakeToken,
 }
 
@@ -57,6 +60,7 @@ impl State {
                 unsaved: true,
             }),
             given: Mutex::default(),
+            peers: Arc::default(),
             make_token,
         };
         state.renamed();
@@ -131,6 +135,20 @@ impl State {
             .iter()
             .find(|n| n.address(&net) == Some(address))?;
         Some(node.name.clone())
+    }
+
+    /// The other boot servers, with their addresses in the boot net.
+    pub fn others(&self) -> Vec<(String, IpAddr)> {
+        let farm = self.farm();
+        let Some(net) = farm.boot_net() else {
+            return Vec::new();
+        };
+        let others = farm
+            .boot_servers
+            .iter()
+            .filter(|n| **n != self.settings.server);
+        let with_address = |n: &String| Some((n.clone(), farm.node(n)?.address(&net.name)?));
+        others.filter_map(with_address).collect()
     }
 
     /// Whether an address is that of the card's node. A machine may claim any card, but not take part in the connection of
