@@ -39,6 +39,19 @@ pub enum Firmware {
     Uefi,
 }
 
+/// The program on a machine's card, which asks how to boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rom {
+    /// QEMU's: iPXE, which fetches by HTTP itself.
+    Ipxe,
+    /// One that knows PXE and TFTP alone: with UEFI the firmware's own; with BIOS QEMU's, whose DHCP messages do not say that it
+    /// is iPXE.
+    Other,
+}
+
+/// The cable of a card with [`Rom::Other`] and BIOS.
+const PLAIN_ROM: &str = include_str!("../image/plain_rom.py");
+
 /// A boot server and what boots from it.
 pub struct BootLab {
     site: Site,
@@ -305,6 +318,11 @@ impl BootLab {
 
     /// Switches on a machine without a disk: card 52:54:00:77:00:NN.
     pub fn on(&self, number: u8, firmware: Firmware, mem_mib: u32) {
+        self.on_with(number, firmware, Rom::Ipxe, mem_mib);
+    }
+
+    /// The same, with this program on its card.
+    pub fn on_with(&self, number: u8, firmware: Firmware, rom: Rom, mem_mib: u32) {
         let tap = format!("tap{number}");
         self.site
             .sh(&format!(
@@ -317,6 +335,7 @@ impl BootLab {
                 .display()
                 .to_string()
         };
+        let mac = format!("mac=52:54:00:77:00:{number:02x}");
         let mut words: Vec<String> = [
             // As `machine.rs`: without cmpxchg16b, with a large cache of translated code.
             "-accel",
@@ -339,9 +358,15 @@ impl BootLab {
             "-m".into(),
             mem_mib.to_string(),
             "-netdev".into(),
-            format!("tap,id=lan,ifname={tap},script=no,downscript=no"),
+            match (firmware, rom) {
+                (Firmware::Bios, Rom::Other) => self.hidden(&tap, &file("own"), &file("guest")),
+                _ => format!("tap,id=lan,ifname={tap},script=no,downscript=no"),
+            },
             "-device".into(),
-            format!("virtio-net-pci,netdev=lan,mac=52:54:00:77:00:{number:02x}"),
+            match (firmware, rom) {
+                (Firmware::Uefi, Rom::Other) => format!("virtio-net-pci,netdev=lan,{mac},romfile="),
+                _ => format!("virtio-net-pci,netdev=lan,{mac}"),
+            },
             "-serial".into(),
             format!("file:{}", file("console")),
             "-pidfile".into(),
@@ -357,6 +382,53 @@ impl BootLab {
         c.stdout(log.try_clone().expect("log")).stderr(log);
         let mut child = c.spawn().expect("qemu");
         std::thread::spawn(move || child.wait());
+    }
+
+    /// Starts a cable on which the ROM's messages do not say that it is iPXE; QEMU's words for it.
+    fn hidden(&self, tap: &str, own: &str, guest: &str) -> String {
+        let script = self.dir().join("plain_rom.py");
+        fs::write(&script, PLAIN_ROM).expect("script");
+        let _ = fs::remove_file(own);
+        let _ = fs::remove_file(guest);
+        let log = File::create(self.dir().join(format!("{tap}.log"))).expect("log");
+        let script = script.display().to_string();
+        // KERNEL: tun(4): a tap has one user; the cable of the time before the power failed is cut.
+        let pids = self.dir().join(format!("{tap}.pid"));
+        let cut = format!(
+            "test ! -e {0} || {{ kill -KILL $(cat {0}) 2>/dev/null; while kill -0 $(cat {0}) 2>/dev/null; do sleep 0.05; done; }}
+             echo $$ > {0}; exec /usr/bin/python3 {script} {tap} {own} {guest}",
+            pids.display()
+        );
+        let mut c = self.site.inside("sh", &["-c", &cut]);
+        c.stdin(Stdio::null());
+        c.stdout(log.try_clone().expect("log")).stderr(log);
+        let mut child = c.spawn().expect("python3");
+        std::thread::spawn(move || child.wait());
+        self.until("the cable", Duration::from_secs(20), &|| {
+            Path::new(own).exists().then_some(())
+        });
+        format!(
+            "dgram,id=lan,local.type=unix,local.path={guest},remote.type=unix,remote.path={own}"
+        )
+    }
+
+    /// A DHCP server of somebody else, at 10.77.0.250, that gives 10.77.0.100 to 10.77.0.200.
+    pub fn foreign_dhcp(&self) {
+        let dir = self.dir().display();
+        let script = format!(
+            "set -e; cd {dir}
+             (echo $BASHPID > foreign.pid; exec unshare --net sh -c 'echo up > foreign.up; exec sleep infinity') < /dev/null > /dev/null 2>&1 &
+             until test -s foreign.up; do sleep 0.05; done
+             ip link add foreign0 type veth peer name lan0 netns $(cat foreign.pid)
+             ip link set foreign0 master lan0 up
+             nsenter --target=$(cat foreign.pid) --net sh -c 'ip link set lo up; ip link set lan0 up; ip addr add 10.77.0.250/24 dev lan0'
+             nsenter --target=$(cat foreign.pid) --net dnsmasq --port=0 --interface=lan0 --bind-dynamic --leasefile-ro --pid-file= \
+               --no-ping --conf-file=/dev/null --log-facility={dir}/foreign.log --dhcp-range=10.77.0.100,10.77.0.200,255.255.255.0,1h"
+        );
+        let out = self.site.inside("bash", &["-c", &script]).output();
+        let out = out.expect("bash");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "another DHCP server: {said}");
     }
 
     /// The power of a machine fails.

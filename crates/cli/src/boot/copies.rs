@@ -168,7 +168,7 @@ impl Copies {
             };
             let address = SocketAddr::new(address, self.address.port());
             if let Err(e) = self.session(&mut follower, peer, address) {
-                let text = format!("{e:#}");
+                let text = e.to_string();
                 if self.peers.set(peer, Progress::trouble(text.clone())) {
                     tracing::warn!("{peer} is not followed: {text}");
                 }

@@ -43,6 +43,13 @@ impl Follower {
 
     /// Looks once, and brings what differs. After an error the next call goes on where this one stopped.
     pub fn look<R: Read, W: Write>(&mut self, stream: &mut Stream<R, W>) -> Result<(), BootError> {
+        self.bring(stream).map_err(|e| match e {
+            BootError::Full(path) => BootError::NoRoom(path),
+            e => e,
+        })
+    }
+
+    fn bring<R: Read, W: Write>(&mut self, stream: &mut Stream<R, W>) -> Result<(), BootError> {
         self.said(stream.say(&Ask::Have))?;
         let have: Have = self.said(stream.hear())?;
         let mut progress = Progress::reached();

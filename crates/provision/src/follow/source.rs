@@ -17,9 +17,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How old the sign of a root may be when it is told.
-const SIGN_AGE: Duration = Duration::from_secs(1);
+const SIGN_AGE: Duration = Duration::from_millis(1500);
 /// … or so many times as long as it took to make it.
-const SIGN_TIMES: u32 = 10;
+const SIGN_TIMES: u32 = 20;
 /// A stream is opened anew after so long: with certificates, and removals of nodes, of that time.
 const STREAM_LIFE: Duration = Duration::from_secs(600);
 /// Files beside a root that are given away.
