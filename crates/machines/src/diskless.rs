@@ -233,10 +233,10 @@ impl BootLab {
         self.serve_boot();
     }
 
-    /// The farm's first node.
-    pub fn farm(&self) {
+    /// The farm's first node. Returns token and address for another one's join.
+    pub fn farm(&self) -> Vec<String> {
         fs::create_dir_all(self.dir().join("state")).expect("state");
-        self.sh(&[
+        let said = self.sh(&[
             "farm",
             "init",
             "--listen",
@@ -245,6 +245,8 @@ impl BootLab {
             "srv",
         ]);
         self.start("node", &["node"]);
+        let line = crate::farm::join_line(&said);
+        line.split(' ').skip(2).take(2).map(str::to_owned).collect()
     }
 
     /// `armento boot serve`.
@@ -261,8 +263,18 @@ impl BootLab {
         });
     }
 
-    /// Another boot server with the same images: the node `name` at 10.77.0.`number`, in a network namespace of its own.
-    pub fn second(&self, name: &str, number: u8) -> Second<'_> {
+    /// Ends `armento boot serve`.
+    pub fn stop_boot(&self) {
+        let dir = self.boot.display();
+        let script = format!(
+            "pkill -TERM -f '[b]oot serve --dir {dir}'; while pgrep -f '[b]oot serve --dir {dir}'; do sleep 0.05; done"
+        );
+        self.site.sh(&script).expect("its end");
+    }
+
+    /// Another boot server, without images yet: the node `name` at 10.77.0.`number`, in a network namespace of its own. `join`: of
+    /// [`BootLab::farm`].
+    pub fn second(&self, name: &str, number: u8, join: &[String]) -> Second<'_> {
         let pid_file = self.dir().join(format!("{name}.pid"));
         let script = format!("echo $$ > {}; exec sleep infinity", pid_file.display());
         let mut c = self.site.inside("unshare", &["--net", "sh", "-c", &script]);
@@ -308,11 +320,30 @@ impl BootLab {
             "{}",
             String::from_utf8_lossy(&out.stderr)
         );
-        // As a copy of the other's would be: the same files with the same times, and the same secret.
-        fs::remove_dir(second.boot.join("images")).expect("empty");
-        std::os::unix::fs::symlink(self.boot.join("images"), second.boot.join("images"))
-            .expect("images");
-        fs::copy(self.boot.join("nfs.key"), second.boot.join("nfs.key")).expect("key");
+        let listen = format!("10.77.0.{number}:7117");
+        let [token, member] = join else {
+            panic!("token and address")
+        };
+        let words = [
+            "join",
+            token,
+            member,
+            "--name",
+            name,
+            "--listen",
+            &listen,
+            "--same-machine",
+        ];
+        self.until(
+            "the second boot server is a member",
+            Duration::from_secs(60),
+            &|| {
+                let out = second.command(&words).output().expect("armento");
+                let said = String::from_utf8_lossy(&out.stderr).into_owned();
+                // The farm's first node starts.
+                (out.status.success() || said.contains("of a farm already")).then_some(())
+            },
+        );
         second
     }
 
@@ -515,8 +546,9 @@ impl Second<'_> {
         let enter = [&*target, "--net", "--", &program];
         let all: Vec<&str> = [&enter, words].concat();
         let mut c = self.lab.site.inside("nsenter", &all);
-        // It is no member of the farm: it makes no tokens.
+        // Its daemon does not run: it is a member that is away.
         c.env("ARMENTO_STATE", self.boot.with_file_name("state"));
+        c.env("ARMENTO_SOCKET", self.boot.with_file_name("control.sock"));
         c.env("ARMENTO_LOG", "debug");
         c.stdin(Stdio::null());
         c
@@ -541,6 +573,16 @@ impl Second<'_> {
                 (!silent.contains_key(&self.name)).then_some(())
             },
         );
+    }
+
+    /// Waits until it has copied the image in use.
+    pub fn copied(&self) {
+        let wanted = fs::read_link(self.lab.boot.join("images/base/current")).expect("in use");
+        self.lab
+            .until("the image is copied", Duration::from_secs(240), &|| {
+                let has = fs::read_link(self.boot.join("images/base/current")).ok()?;
+                (has == wanted).then_some(())
+            });
     }
 
     /// Its cable breaks, and it never comes back: nothing of it says so to anybody.

@@ -174,9 +174,13 @@ fn a_live_root_outlives_its_boot_server() {
     if !lab.image(&with_probe) {
         return;
     }
-    let b = lab.second("b", 250);
-    lab.farm();
+    let join = lab.farm();
+    let b = lab.second("b", 250, &join);
     b.serve();
+    lab.serve_boot();
+    b.copied();
+    // n2 shall boot from b.
+    lab.stop_boot();
     lab.on(2, Firmware::Bios, 1024);
     lab.until("n2 has its root from b", BOOT, &|| {
         lab.step("n2")

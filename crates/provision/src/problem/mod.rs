@@ -49,10 +49,14 @@ impl BootError {
                     path.display()
                 )
             }
-            BootError::Full(path) | BootError::NoRoom(path) => format!(
-                "`df {}` shows the disk; `armento boot image remove NAME@GEN` removes a generation that no node uses",
-                path.display()
-            ),
+            BootError::Full(path) | BootError::NoRoom(path) => {
+                // What was half made is removed.
+                let there = path.ancestors().find(|p| p.exists());
+                format!(
+                    "`df {}` shows the disk; `armento boot image remove NAME@GEN` removes a generation that no node uses",
+                    there.unwrap_or(path).display()
+                )
+            }
             BootError::Missing { package, .. } => format!("apt-get install {package}"),
             BootError::Failed { .. } => {
                 "the lines above are the last that it printed; mend that and try again".into()

@@ -147,6 +147,7 @@ impl Server {
                         .collect();
                     if first || seen != images {
                         (self.hooks.images)(&list);
+                        self.state.images_are(&list);
                         images = seen;
                         first = false;
                     }

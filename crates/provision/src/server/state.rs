@@ -2,7 +2,7 @@
 
 use super::orders::{Answer, order};
 use crate::follow::Peers;
-use crate::image::{Generation, Store};
+use crate::image::{Generation, Listed, Store};
 use crate::init::Joining;
 use crate::layout::{BootDir, Settings, replace};
 use crate::problem::BootError;
@@ -18,6 +18,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const TOKEN_EVERY: Duration = Duration::from_secs(10);
 /// Machines whose last token is remembered.
 const TOKENS_MAX: usize = 65_536;
+
+/// Begins what is said of a node whose root was removed.
+const GONE: &str = "its root";
 
 /// Makes a token for one use, for a node of this name.
 pub type MakeToken = Box<dyn Fn(&str) -> Result<Joining, String> + Send + Sync>;
@@ -102,6 +105,42 @@ impl State {
         let mut board = locked(&self.board);
         board.value.trouble(mac, text);
         board.unsaved = true;
+    }
+
+    /// These generations are here now: nodes whose root is none of them are named, with what to do.
+    pub fn images_are(&self, list: &[Listed]) {
+        let here: Vec<String> = list.iter().map(|l| l.generation.to_string()).collect();
+        let mut board = locked(&self.board);
+        let mut changed = false;
+        for progress in board.value.machines.values_mut() {
+            let Some(image) = progress
+                .image
+                .clone()
+                .filter(|_| progress.step() >= Step::Root)
+            else {
+                continue;
+            };
+            let said = progress
+                .trouble
+                .as_ref()
+                .is_some_and(|t| t.starts_with(GONE));
+            let gone = !here.contains(&image);
+            if gone && progress.trouble.is_none() {
+                let server = &self.settings.server;
+                let node = progress.node.as_deref().unwrap_or("a machine");
+                let text = format!(
+                    "{GONE} {image} is not on {server} any more: bring its directory back from another boot server or a backup, \
+                     or start the node again with another image (armento boot reboot {node})"
+                );
+                tracing::error!("{node}: {text}");
+                progress.trouble = Some(text);
+                changed = true;
+            } else if said && !gone {
+                progress.trouble = None;
+                changed = true;
+            }
+        }
+        board.unsaved |= changed;
     }
 
     /// What dnsmasq logged.
