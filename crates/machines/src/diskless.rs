@@ -200,7 +200,8 @@ impl BootLab {
             "use",
             &format!("base@{}", newest.expect("a generation")),
         ]);
-        self.boot(&["image", "remove", &before]);
+        // No boot server runs here, and no node.
+        self.boot(&["image", "remove", &before, "--force"]);
         true
     }
 
