@@ -278,6 +278,11 @@ fn images_edits_and_choices_are_on_all_boot_servers() {
     two.sees(At::Srv, "images/base/1/root/srv/a", "by b");
     two.equal(1);
 
+    // Each choice was taken over once.
+    let log = fs::read_to_string(two.file(At::Srv, "serve.log")).expect("log");
+    let taken = log.matches("nodes boot base@1 now, as b says").count();
+    assert_eq!(taken, 1, "{log}");
+
     // What is removed is removed on all, and its number is not used again.
     two.boot(At::Srv, &["image", "remove", "base@2"]);
     until("b has removed it", || {

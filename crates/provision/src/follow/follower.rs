@@ -314,7 +314,9 @@ impl Follower {
             return Ok(());
         };
         let mine = self.store.choice(&image.name);
-        if mine.as_ref() < Some(theirs) && self.store.get(&image.name, theirs.number).is_some() {
+        if mine.is_none_or(|m| theirs.is_after(&m))
+            && self.store.get(&image.name, theirs.number).is_some()
+        {
             self.store.adopt(&image.name, theirs)?;
             tracing::info!(
                 "nodes boot {}@{} now, as {} says",

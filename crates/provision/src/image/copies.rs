@@ -19,13 +19,21 @@ pub struct Lead {
     pub server: String,
 }
 
-/// Which generation nodes boot. The greater one is the later one, and of two at once the higher number.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Which generation nodes boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// Grows with each choice. 0: nobody chose, it is the image's first.
     pub turn: u64,
     pub number: u32,
     pub previous: Option<u32>,
+}
+
+impl Choice {
+    /// Whether this was chosen after `other`; of two that were chosen apart the higher number counts. The generation before may be
+    /// missing on one server, and says nothing.
+    pub fn is_after(&self, other: &Choice) -> bool {
+        (self.turn, self.number) > (other.turn, other.number)
+    }
 }
 
 impl Store {
