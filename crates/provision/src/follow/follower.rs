@@ -313,11 +313,10 @@ impl Follower {
         let Some(theirs) = &image.choice else {
             return Ok(());
         };
+        // Once it is the same, there is nothing to lock.
         let mine = self.store.choice(&image.name);
-        if mine.is_none_or(|m| theirs.is_after(&m))
-            && self.store.get(&image.name, theirs.number).is_some()
-        {
-            self.store.adopt(&image.name, theirs)?;
+        let later = mine.is_none_or(|m| theirs.is_after(&m));
+        if later && self.store.adopt(&image.name, theirs)? {
             tracing::info!(
                 "nodes boot {}@{} now, as {} says",
                 image.name,

@@ -111,14 +111,21 @@ impl Store {
         })
     }
 
-    /// Takes over a choice of another server.
-    pub fn adopt(&self, image: &str, choice: &Choice) -> Result<(), BootError> {
+    /// Takes over a choice of another server, if it is a later one and its generation is here; true if it did.
+    pub fn adopt(&self, image: &str, choice: &Choice) -> Result<bool, BootError> {
         let _lock = self.lock(image)?;
+        // Under the lock: a command that chooses here has replaced the links before it writes its turn.
+        let mine = self.choice(image);
+        let later = mine.is_none_or(|m| choice.is_after(&m));
+        if !later || self.get(image, choice.number).is_none() {
+            return Ok(false);
+        }
         if let Some(previous) = choice.previous.filter(|n| self.get(image, *n).is_some()) {
             self.point_previous(image, previous)?;
         }
         self.point_current(image, choice.number)?;
-        write(&self.dir_of(image).join(CHOICE), choice)
+        write(&self.dir_of(image).join(CHOICE), choice)?;
+        Ok(true)
     }
 
     /// Notes that a choice was made here. Before: the image's lock, and its links say the choice.
