@@ -186,6 +186,7 @@ mod tests {
         "boot image use",
         "boot image back",
         "boot image remove",
+        "boot image lead",
         "boot add-node",
         "boot claim",
         "boot reboot",

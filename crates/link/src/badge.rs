@@ -18,13 +18,20 @@ impl Role {
             Role::Keeper => "r-keeper",
             Role::Host => "r-host",
             Role::Files => "r-files",
+            Role::Boot => "r-boot",
         }
     }
 
     fn from_label(label: &str) -> Option<Role> {
-        [Role::Daemon, Role::Keeper, Role::Host, Role::Files]
-            .into_iter()
-            .find(|r| r.label() == label)
+        [
+            Role::Daemon,
+            Role::Keeper,
+            Role::Host,
+            Role::Files,
+            Role::Boot,
+        ]
+        .into_iter()
+        .find(|r| r.label() == label)
     }
 }
 
@@ -35,6 +42,14 @@ impl Badge {
             node: node.clone(),
             tree: None,
             role: Role::Daemon,
+        }
+    }
+
+    /// The badge of `node`'s boot server.
+    pub fn boot(node: &NodeName) -> Badge {
+        Badge {
+            role: Role::Boot,
+            ..Badge::daemon(node)
         }
     }
 
@@ -104,6 +119,7 @@ mod tests {
             },
             "r-host.t-00000000000000ab.u-1000.n1.armento",
         );
+        check(Badge::boot(&node), "r-boot.n1.armento");
         check(
             Badge::files(&node, 1000),
             "r-files.t-0000000000000000.u-1000.n1.armento",

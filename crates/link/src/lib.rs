@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub struct Badge {
     pub node: NodeName,
     /// `None` for a daemon; for keepers and hosts their tree and the user at home; for streams of files tree 0 and the user
-    /// at the node with the mount.
+    /// at the node with the mount; `None` for boot servers.
     pub tree: Option<(TreeId, u32)>,
     pub role: Role,
 }
@@ -32,6 +32,8 @@ pub enum Role {
     Host,
     /// Either end of a stream of files (`crates/mfs`): the mount for a user, or the user's file server.
     Files,
+    /// Either end of a stream between boot servers (`crates/provision/src/follow`).
+    Boot,
 }
 
 /// Keys for one side of a link, or the decision to use none.

@@ -39,6 +39,19 @@ pub enum Firmware {
     Uefi,
 }
 
+/// The program on a machine's card, which asks how to boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rom {
+    /// QEMU's: iPXE, which fetches by HTTP itself.
+    Ipxe,
+    /// One that knows PXE and TFTP alone: with UEFI the firmware's own; with BIOS QEMU's, whose DHCP messages do not say that it
+    /// is iPXE.
+    Other,
+}
+
+/// The cable of a card with [`Rom::Other`] and BIOS.
+const PLAIN_ROM: &str = include_str!("../image/plain_rom.py");
+
 /// A boot server and what boots from it.
 pub struct BootLab {
     site: Site,
@@ -187,7 +200,8 @@ impl BootLab {
             "use",
             &format!("base@{}", newest.expect("a generation")),
         ]);
-        self.boot(&["image", "remove", &before]);
+        // No boot server runs here, and no node.
+        self.boot(&["image", "remove", &before, "--force"]);
         true
     }
 
@@ -220,10 +234,10 @@ impl BootLab {
         self.serve_boot();
     }
 
-    /// The farm's first node.
-    pub fn farm(&self) {
+    /// The farm's first node. Returns token and address for another one's join.
+    pub fn farm(&self) -> Vec<String> {
         fs::create_dir_all(self.dir().join("state")).expect("state");
-        self.sh(&[
+        let said = self.sh(&[
             "farm",
             "init",
             "--listen",
@@ -232,6 +246,8 @@ impl BootLab {
             "srv",
         ]);
         self.start("node", &["node"]);
+        let line = crate::farm::join_line(&said);
+        line.split(' ').skip(2).take(2).map(str::to_owned).collect()
     }
 
     /// `armento boot serve`.
@@ -248,8 +264,18 @@ impl BootLab {
         });
     }
 
-    /// Another boot server with the same images: the node `name` at 10.77.0.`number`, in a network namespace of its own.
-    pub fn second(&self, name: &str, number: u8) -> Second<'_> {
+    /// Ends `armento boot serve`.
+    pub fn stop_boot(&self) {
+        let dir = self.boot.display();
+        let script = format!(
+            "pkill -TERM -f '[b]oot serve --dir {dir}'; while pgrep -f '[b]oot serve --dir {dir}'; do sleep 0.05; done"
+        );
+        self.site.sh(&script).expect("its end");
+    }
+
+    /// Another boot server, without images yet: the node `name` at 10.77.0.`number`, in a network namespace of its own. `join`: of
+    /// [`BootLab::farm`].
+    pub fn second(&self, name: &str, number: u8, join: &[String]) -> Second<'_> {
         let pid_file = self.dir().join(format!("{name}.pid"));
         let script = format!("echo $$ > {}; exec sleep infinity", pid_file.display());
         let mut c = self.site.inside("unshare", &["--net", "sh", "-c", &script]);
@@ -295,16 +321,40 @@ impl BootLab {
             "{}",
             String::from_utf8_lossy(&out.stderr)
         );
-        // As a copy of the other's would be: the same files with the same times, and the same secret.
-        fs::remove_dir(second.boot.join("images")).expect("empty");
-        std::os::unix::fs::symlink(self.boot.join("images"), second.boot.join("images"))
-            .expect("images");
-        fs::copy(self.boot.join("nfs.key"), second.boot.join("nfs.key")).expect("key");
+        let listen = format!("10.77.0.{number}:7117");
+        let [token, member] = join else {
+            panic!("token and address")
+        };
+        let words = [
+            "join",
+            token,
+            member,
+            "--name",
+            name,
+            "--listen",
+            &listen,
+            "--same-machine",
+        ];
+        self.until(
+            "the second boot server is a member",
+            Duration::from_secs(60),
+            &|| {
+                let out = second.command(&words).output().expect("armento");
+                let said = String::from_utf8_lossy(&out.stderr).into_owned();
+                // The farm's first node starts.
+                (out.status.success() || said.contains("of a farm already")).then_some(())
+            },
+        );
         second
     }
 
     /// Switches on a machine without a disk: card 52:54:00:77:00:NN.
     pub fn on(&self, number: u8, firmware: Firmware, mem_mib: u32) {
+        self.on_with(number, firmware, Rom::Ipxe, mem_mib);
+    }
+
+    /// The same, with this program on its card.
+    pub fn on_with(&self, number: u8, firmware: Firmware, rom: Rom, mem_mib: u32) {
         let tap = format!("tap{number}");
         self.site
             .sh(&format!(
@@ -317,6 +367,7 @@ impl BootLab {
                 .display()
                 .to_string()
         };
+        let mac = format!("mac=52:54:00:77:00:{number:02x}");
         let mut words: Vec<String> = [
             // As `machine.rs`: without cmpxchg16b, with a large cache of translated code.
             "-accel",
@@ -339,9 +390,15 @@ impl BootLab {
             "-m".into(),
             mem_mib.to_string(),
             "-netdev".into(),
-            format!("tap,id=lan,ifname={tap},script=no,downscript=no"),
+            match (firmware, rom) {
+                (Firmware::Bios, Rom::Other) => self.hidden(&tap, &file("own"), &file("guest")),
+                _ => format!("tap,id=lan,ifname={tap},script=no,downscript=no"),
+            },
             "-device".into(),
-            format!("virtio-net-pci,netdev=lan,mac=52:54:00:77:00:{number:02x}"),
+            match (firmware, rom) {
+                (Firmware::Uefi, Rom::Other) => format!("virtio-net-pci,netdev=lan,{mac},romfile="),
+                _ => format!("virtio-net-pci,netdev=lan,{mac}"),
+            },
             "-serial".into(),
             format!("file:{}", file("console")),
             "-pidfile".into(),
@@ -357,6 +414,53 @@ impl BootLab {
         c.stdout(log.try_clone().expect("log")).stderr(log);
         let mut child = c.spawn().expect("qemu");
         std::thread::spawn(move || child.wait());
+    }
+
+    /// Starts a cable on which the ROM's messages do not say that it is iPXE; QEMU's words for it.
+    fn hidden(&self, tap: &str, own: &str, guest: &str) -> String {
+        let script = self.dir().join("plain_rom.py");
+        fs::write(&script, PLAIN_ROM).expect("script");
+        let _ = fs::remove_file(own);
+        let _ = fs::remove_file(guest);
+        let log = File::create(self.dir().join(format!("{tap}.log"))).expect("log");
+        let script = script.display().to_string();
+        // KERNEL: tun(4): a tap has one user; the cable of the time before the power failed is cut.
+        let pids = self.dir().join(format!("{tap}.pid"));
+        let cut = format!(
+            "test ! -e {0} || {{ kill -KILL $(cat {0}) 2>/dev/null; while kill -0 $(cat {0}) 2>/dev/null; do sleep 0.05; done; }}
+             echo $$ > {0}; exec /usr/bin/python3 {script} {tap} {own} {guest}",
+            pids.display()
+        );
+        let mut c = self.site.inside("sh", &["-c", &cut]);
+        c.stdin(Stdio::null());
+        c.stdout(log.try_clone().expect("log")).stderr(log);
+        let mut child = c.spawn().expect("python3");
+        std::thread::spawn(move || child.wait());
+        self.until("the cable", Duration::from_secs(20), &|| {
+            Path::new(own).exists().then_some(())
+        });
+        format!(
+            "dgram,id=lan,local.type=unix,local.path={guest},remote.type=unix,remote.path={own}"
+        )
+    }
+
+    /// A DHCP server of somebody else, at 10.77.0.250, that gives 10.77.0.100 to 10.77.0.200.
+    pub fn foreign_dhcp(&self) {
+        let dir = self.dir().display();
+        let script = format!(
+            "set -e; cd {dir}
+             (echo $BASHPID > foreign.pid; exec unshare --net sh -c 'echo up > foreign.up; exec sleep infinity') < /dev/null > /dev/null 2>&1 &
+             until test -s foreign.up; do sleep 0.05; done
+             ip link add foreign0 type veth peer name lan0 netns $(cat foreign.pid)
+             ip link set foreign0 master lan0 up
+             nsenter --target=$(cat foreign.pid) --net sh -c 'ip link set lo up; ip link set lan0 up; ip addr add 10.77.0.250/24 dev lan0'
+             nsenter --target=$(cat foreign.pid) --net dnsmasq --port=0 --interface=lan0 --bind-dynamic --leasefile-ro --pid-file= \
+               --no-ping --conf-file=/dev/null --log-facility={dir}/foreign.log --dhcp-range=10.77.0.100,10.77.0.200,255.255.255.0,1h"
+        );
+        let out = self.site.inside("bash", &["-c", &script]).output();
+        let out = out.expect("bash");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "another DHCP server: {said}");
     }
 
     /// The power of a machine fails.
@@ -443,8 +547,9 @@ impl Second<'_> {
         let enter = [&*target, "--net", "--", &program];
         let all: Vec<&str> = [&enter, words].concat();
         let mut c = self.lab.site.inside("nsenter", &all);
-        // It is no member of the farm: it makes no tokens.
+        // Its daemon does not run: it is a member that is away.
         c.env("ARMENTO_STATE", self.boot.with_file_name("state"));
+        c.env("ARMENTO_SOCKET", self.boot.with_file_name("control.sock"));
         c.env("ARMENTO_LOG", "debug");
         c.stdin(Stdio::null());
         c
@@ -469,6 +574,16 @@ impl Second<'_> {
                 (!silent.contains_key(&self.name)).then_some(())
             },
         );
+    }
+
+    /// Waits until it has copied the image in use.
+    pub fn copied(&self) {
+        let wanted = fs::read_link(self.lab.boot.join("images/base/current")).expect("in use");
+        self.lab
+            .until("the image is copied", Duration::from_secs(240), &|| {
+                let has = fs::read_link(self.boot.join("images/base/current")).ok()?;
+                (has == wanted).then_some(())
+            });
     }
 
     /// Its cable breaks, and it never comes back: nothing of it says so to anybody.

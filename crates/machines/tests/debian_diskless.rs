@@ -1,6 +1,6 @@
 //! Machines without a disk: switched on, they become nodes.
 
-use armento_machines::diskless::{BOOT, BootLab, Firmware};
+use armento_machines::diskless::{BOOT, BootLab, Firmware, Rom};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -174,9 +174,13 @@ fn a_live_root_outlives_its_boot_server() {
     if !lab.image(&with_probe) {
         return;
     }
-    let b = lab.second("b", 250);
-    lab.farm();
+    let join = lab.farm();
+    let b = lab.second("b", 250, &join);
     b.serve();
+    lab.serve_boot();
+    b.copied();
+    // n2 shall boot from b.
+    lab.stop_boot();
     lab.on(2, Firmware::Bios, 1024);
     lab.until("n2 has its root from b", BOOT, &|| {
         lab.step("n2")
@@ -201,4 +205,94 @@ fn a_live_root_outlives_its_boot_server() {
     // New nodes still boot.
     lab.on(3, Firmware::Bios, 1536);
     lab.joined("n3");
+}
+
+/// Waits until a node has fetched its script, as iPXE does.
+fn has_ipxe(lab: &BootLab, node: &str) {
+    lab.until(&format!("{node} runs iPXE"), BOOT, &|| {
+        let (step, _) = lab.step(node)?;
+        (!["asked", "address", "loader"].contains(&&*step)).then_some(())
+    });
+}
+
+/// What the boot server's dnsmasq has sent by TFTP, whole.
+fn sent(lab: &BootLab, file: &str) -> usize {
+    let log = fs::read_to_string(lab.dir().join("serve.log")).expect("log");
+    let whole = |l: &&str| l.contains(": sent ") && l.contains(&format!("/{file} to "));
+    log.lines().filter(whole).count()
+}
+
+#[test]
+fn cards_without_ipxe_load_it_by_tftp() {
+    if std::env::var_os("ARMENTO_LONG_TESTS").is_none() {
+        println!("skipped: a long test (make test-all)");
+        return;
+    }
+    let Some(lab) = BootLab::new_or_skip(FARM, &[1]) else {
+        return;
+    };
+    if !lab.image(&with_probe) {
+        return;
+    }
+    lab.serve();
+    // Firmware of UEFI with its own PXE, as far as its script.
+    lab.on_with(3, Firmware::Uefi, Rom::Other, 1024);
+    has_ipxe(&lab, "n3");
+    lab.off(3);
+    assert!(sent(&lab, "snponly.efi") > 0);
+    // A machine without a name asks, and gives up; it is claimed, and switched on again.
+    lab.on_with(4, Firmware::Bios, Rom::Other, 1024);
+    lab.until("n4 asks", Duration::from_secs(120), &|| {
+        let waiting = lab.try_boot(&["claim"]).ok()?;
+        waiting.contains("52:54:00:77:00:04").then_some(())
+    });
+    lab.off(4);
+    let farm = lab.dir().join("farm.toml").display().to_string();
+    let card = "52:54:00:77:00:04";
+    lab.boot(&["claim", card, "n4", "--profile", "live", "--farm", &farm]);
+    lab.on_with(4, Firmware::Bios, Rom::Other, 1024);
+    lab.joined("n4");
+    assert!(sent(&lab, "undionly.kpxe") > 0);
+    seen(&lab, 4, "tag=all");
+}
+
+#[test]
+fn nodes_boot_beside_another_dhcp_server() {
+    if std::env::var_os("ARMENTO_LONG_TESTS").is_none() {
+        println!("skipped: a long test (make test-all)");
+        return;
+    }
+    let Some(lab) = BootLab::new_or_skip(FARM, &[1]) else {
+        return;
+    };
+    if !lab.image(&with_probe) {
+        return;
+    }
+    let farm = lab.dir().join("farm.toml").display().to_string();
+    let tftp = lab.dir().join("tftp").display().to_string();
+    let words = [
+        "init",
+        "--proxy",
+        "--server=srv",
+        "--farm",
+        &farm,
+        "--tftp",
+        &tftp,
+    ];
+    lab.boot(&[&words[..], &["--append", "console=ttyS0"]].concat());
+    lab.foreign_dhcp();
+    lab.serve();
+    // QEMU's iPXE as far as its script, and a ROM that is not iPXE as far as a node.
+    lab.on(3, Firmware::Bios, 1024);
+    has_ipxe(&lab, "n3");
+    lab.off(3);
+    lab.on_with(2, Firmware::Bios, Rom::Other, 1024);
+    lab.joined("n2");
+    assert!(sent(&lab, "undionly.kpxe") > 0);
+    seen(&lab, 2, "link=1");
+    let theirs = fs::read_to_string(lab.dir().join("foreign.log")).expect("log");
+    for card in ["52:54:00:77:00:02", "52:54:00:77:00:03"] {
+        let gave = |l: &str| l.contains("DHCPACK") && l.contains(card);
+        assert!(theirs.lines().any(gave), "{card}: {theirs}");
+    }
 }

@@ -45,7 +45,7 @@ pub use config::{Config, Wire};
 pub use daemon::{Options, Running, is_waiting, run, run_service, start};
 pub use error::{Candidate, FarmError};
 pub use membership::{
-    Enrolled, InitOptions, Invitation, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, forget_kept,
+    Enrolled, InitOptions, Invitation, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, boot_identity, forget_kept,
     init, invitations, join, leave_without_daemon, new_token, plan_init, plan_join, plan_leave,
     plan_token, takes_the_key, withdraw,
 };

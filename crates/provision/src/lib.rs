@@ -6,9 +6,10 @@
 //! iPXE ───── HTTP ───────► server       gives script, kernel, initramfs
 //! init ───── HTTP, NFS ──► server, nfs  gives root, the node's own files, a token; hears how far it got
 //! ```
-//! `view` and `stage` are pure. It decides nothing about running processes, and holds no key of the farm. Start at
+//! `view` and `stage` are pure; `follow` keeps the images of several boot servers equal. It decides nothing about running processes, and holds no key of the farm. Start at
 //! [`server::serve`] for the server, at [`init::main`] for the node, at [`image::Store`] for images.
 
+pub mod follow;
 pub mod image;
 pub mod init;
 pub mod initrd;

@@ -1,5 +1,6 @@
 //! `armento boot image`.
 
+use super::lag;
 use super::place::Place;
 use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, say, say_json, table};
@@ -47,6 +48,13 @@ const REMOVE_HELP: &str = "Examples:
 
 Refused for the generation in use, and for one that running nodes have as their root.";
 
+const LEAD_HELP: &str = "Examples:
+  armento boot image lead base@3         from now on this server's root is the one to edit
+  armento boot image lead base@3 --dry-run
+
+For a server that is lost, or whose root is to be edited elsewhere. The other boot servers follow this one's root; edits that
+it has not yet are lost.";
+
 #[derive(clap::Subcommand)]
 pub enum Cmd {
     /// Make the next generation of an image of Debian's packages
@@ -67,6 +75,9 @@ pub enum Cmd {
     /// Show what differs between two generations, or what was edited
     #[command(after_help = DIFF_HELP)]
     Diff(Diff),
+    /// Make this boot server's root the one that is edited; the others follow it
+    #[command(after_help = LEAD_HELP)]
+    Lead(Use),
     /// Remove a generation
     #[command(after_help = REMOVE_HELP)]
     Remove(Remove),
@@ -185,6 +196,7 @@ pub fn run(cmd: Cmd) -> Result<i32> {
         Cmd::Use(args) => choose(&args),
         Cmd::Back(args) => back(&args),
         Cmd::Diff(args) => diff(&args),
+        Cmd::Lead(args) => take_lead(&args),
         Cmd::Remove(args) => remove(&args),
     }
 }
@@ -240,6 +252,28 @@ fn make(
     Ok(tell(&store, &made, common.json, "is made"))
 }
 
+/// Chooses; then says which other boot servers do not follow yet.
+fn chosen(common: &Common, store: &Store, generation: &Generation) -> Result<i32> {
+    let waiting = Waiting::new(format!("{generation} on all boot servers"));
+    let lagging = lag::of_choice(&common.place, generation)?;
+    drop(waiting);
+    if common.json {
+        say_json(
+            "armento.boot.image/1",
+            json!({
+                "image": generation.image, "generation": generation.number, "current": true, "dir": generation.dir,
+                "lagging": lagging,
+            }),
+        );
+        return Ok(0);
+    }
+    let code = tell(store, generation, false, "is in use");
+    for (server, why) in &lagging {
+        say(&format!("{server} does not boot it yet: {why}\n"));
+    }
+    Ok(code)
+}
+
 fn tell(store: &Store, generation: &Generation, as_json: bool, what: &str) -> i32 {
     let current = store.is_current(generation);
     match as_json {
@@ -261,6 +295,9 @@ fn tell(store: &Store, generation: &Generation, as_json: bool, what: &str) -> i3
 fn list(args: &List) -> Result<i32> {
     let store = Store::new(&args.place.boot());
     let all = store.list().map_err(Failure::from)?;
+    // A directory of images alone has no settings.
+    let own = args.place.settings().map(|s| s.server).unwrap_or_default();
+    let others = lag::others(&args.place);
     let mut rows = Vec::new();
     let mut documents = Vec::new();
     for one in &all {
@@ -288,12 +325,13 @@ fn list(args: &List) -> Result<i32> {
                 "live"
             }
             .into(),
+            store.lead(generation, &own).server,
             manifest.from.clone(),
         ]);
         documents.push(json!({
             "image": generation.image, "generation": generation.number, "current": current, "previous": previous,
             "made": manifest.made, "bytes": manifest.bytes, "kernel": manifest.kernel, "ram": manifest.erofs.is_some(),
-            "from": manifest.from, "dir": generation.dir,
+            "from": manifest.from, "dir": generation.dir, "lead": store.lead(generation, &own).server,
         }));
     }
     let heads = [
@@ -303,12 +341,19 @@ fn list(args: &List) -> Result<i32> {
         ("SIZE", true),
         ("KERNEL", false),
         ("ROOTS", false),
+        ("EDITED ON", false),
         ("FROM", false),
     ];
     match args.json {
-        true => say_json("armento.boot.images/1", json!({ "generations": documents })),
-        false if all.is_empty() => say("no image; `armento boot image build base` makes one\n"),
-        false => say(&table(&heads, &rows)),
+        true => say_json(
+            "armento.boot.images/1",
+            json!({ "generations": documents, "servers": others.document() }),
+        ),
+        false if all.is_empty() => say(&format!(
+            "no image; `armento boot image build base` makes one\n{}",
+            others.text()
+        )),
+        false => say(&(table(&heads, &rows) + &others.text())),
     }
     Ok(0)
 }
@@ -324,7 +369,7 @@ fn choose(args: &Use) -> Result<i32> {
         return Ok(dry_run::show(&[would], args.common.json));
     }
     let (generation, _) = store.use_generation(&args.wanted).map_err(Failure::from)?;
-    Ok(tell(&store, &generation, args.common.json, "is in use"))
+    chosen(&args.common, &store, &generation)
 }
 
 fn back(args: &Back) -> Result<i32> {
@@ -338,7 +383,34 @@ fn back(args: &Back) -> Result<i32> {
         return Ok(dry_run::show(&[would], args.common.json));
     }
     let generation = store.back(&args.name).map_err(Failure::from)?;
-    Ok(tell(&store, &generation, args.common.json, "is in use"))
+    chosen(&args.common, &store, &generation)
+}
+
+fn take_lead(args: &Use) -> Result<i32> {
+    let store = args.common.store()?;
+    let own = args.common.place.settings()?.server;
+    let generation = store.find(&args.wanted).map_err(Failure::from)?;
+    let before = store.lead(&generation, &own).server;
+    let would = match before == own {
+        true => format!("leave it as it is: the root of {generation} is edited on {own}"),
+        false => format!(
+            "let the root of {generation} be edited on {own} instead of {before}, and the other boot servers follow it"
+        ),
+    };
+    if args.common.dry.dry_run {
+        return Ok(dry_run::show(&[would], args.common.json));
+    }
+    let lead = store.take_lead(&generation, &own).map_err(Failure::from)?;
+    match args.common.json {
+        true => say_json(
+            "armento.boot.image/1",
+            json!({ "image": generation.image, "generation": generation.number, "lead": lead.server, "before": before }),
+        ),
+        false => say(&format!(
+            "the root of {generation} is edited on {own} from now on; the other boot servers follow it\n"
+        )),
+    }
+    Ok(0)
 }
 
 fn diff(args: &Diff) -> Result<i32> {

@@ -6,7 +6,9 @@ use crate::fabric::{Source, node};
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::inventory::Farm;
-use armento_provision::layout::{BootDir, HTTP, NFS, Settings, TFTP, replace, replace_with_mode};
+use armento_provision::layout::{
+    BootDir, COPIES, HTTP, NFS, Settings, TFTP, replace, replace_with_mode,
+};
 use armento_provision::server::configuration;
 use serde_json::json;
 use std::fs;
@@ -89,6 +91,7 @@ pub fn run(args: &Args) -> Result<i32> {
         proxy: args.proxy,
         http: args.http,
         nfs: args.nfs,
+        copies: COPIES,
         tftp: args.tftp.clone(),
         append: args.append.clone(),
     };

@@ -1,8 +1,10 @@
 //! `armento boot`: what nodes without a disk start from. Each command reads settings and inventory, calls `armento_provision`,
 //! and prints.
 
+mod copies;
 mod image;
 mod init;
+mod lag;
 mod nodes;
 mod place;
 mod reboot;

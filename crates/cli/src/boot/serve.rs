@@ -1,11 +1,12 @@
 //! `armento boot serve`.
 
+use super::copies::Copies;
 use super::place::{Place, farm};
 use crate::out::{Failure, say};
 use anyhow::{Context as _, Result};
 use armento_nfs::{Caller, Export, Exports, Key, Running};
 use armento_noded::{Config, new_token, notify_ready, notify_stopping};
-use armento_provision::image::Listed;
+use armento_provision::image::{Listed, Store};
 use armento_provision::init::Joining;
 use armento_provision::layout::{BootDir, Settings};
 use armento_provision::server::{Hooks, Server};
@@ -47,6 +48,15 @@ pub fn run(args: &Args) -> Result<i32> {
     let hooks = hooks(&boot, &settings, args.config.clone(), nfs.clone());
     let server =
         Server::new(boot.clone(), settings.clone(), inventory, hooks).map_err(Failure::from)?;
+    Copies {
+        config: args.config.clone(),
+        store: Store::new(&boot),
+        own: settings.server.clone(),
+        address: SocketAddr::new(server.address(), settings.copies),
+        others: Box::new(server.others()),
+        peers: server.peers(),
+    }
+    .start()?;
     let node_at = server.node_at();
     let resolver = move |address: IpAddr| match node_at(address) {
         Some(name) => Caller::Node(name),

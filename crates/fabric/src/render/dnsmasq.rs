@@ -42,17 +42,20 @@ pub fn dnsmasq(farm: &Farm, server: &Node, service: &BootService) -> Option<Stri
     ));
     // Addresses follow from the inventory: there is nothing to remember, and any boot server gives the same ones.
     line(format_args!("leasefile-ro"));
-    // iPXE sends option 175. It waits 16 s for a router of IPv6 if none answers.
+    // iPXE sends option 175.
     line(format_args!("dhcp-match=set:ipxe,175"));
     line(format_args!("dhcp-match=set:efi64,option:client-arch,7"));
     line(format_args!("dhcp-match=set:efi64,option:client-arch,9"));
-    line(format_args!("enable-ra"));
-    line(format_args!(
-        "dhcp-range=::,constructor:{},ra-only",
-        link.name
-    ));
+    // A machine that no dhcp-host line names gets no answer: it may be another farm's, or no node at all.
+    line(format_args!("dhcp-ignore=tag:!known"));
     match service.dhcp {
         Dhcp::Own => {
+            // iPXE waits 16 s for a router of IPv6 if none answers.
+            line(format_args!("enable-ra"));
+            line(format_args!(
+                "dhcp-range=::,constructor:{},ra-only",
+                link.name
+            ));
             line(format_args!(
                 "dhcp-range={},static,{}",
                 net.cidr.network(),
@@ -79,31 +82,40 @@ pub fn dnsmasq(farm: &Farm, server: &Node, service: &BootService) -> Option<Stri
                 net.cidr.network(),
                 net.cidr.netmask()
             ));
+            // iPXE takes the file of the menu's item at once (PXE 2.1, table 2-5: PXE_DISCOVERY_CONTROL).
             line(format_args!("dhcp-option=vendor:PXEClient,6,2b"));
-            line(format_args!(
-                "pxe-service=tag:!ipxe,x86PC,\"armento\",undionly.kpxe"
-            ));
-            line(format_args!(
-                "pxe-service=tag:!ipxe,x86-64_EFI,\"armento\",snponly.efi"
-            ));
-            line(format_args!("pxe-service=tag:ipxe,x86PC,\"armento\",{url}"));
-            line(format_args!(
-                "pxe-service=tag:ipxe,x86-64_EFI,\"armento\",{url}"
-            ));
+            // Client architectures 0, 7 and 9 (RFC 4578, 2.1): dnsmasq compares them with the one that it was given.
+            for (arch, loader) in [
+                ("x86PC", "undionly.kpxe"),
+                ("x86-64_EFI", "snponly.efi"),
+                ("BC_EFI", "snponly.efi"),
+            ] {
+                line(format_args!(
+                    "pxe-service=tag:!ipxe,{arch},\"armento\",{loader}"
+                ));
+                line(format_args!(
+                    "pxe-service=tag:ipxe,{arch},\"armento\",{url}"
+                ));
+            }
+            for node in farm.nodes.iter().filter(|n| n.root != Root::Disk) {
+                let macs = macs(node, &net.name);
+                if !macs.is_empty() {
+                    line(format_args!("dhcp-host={macs}"));
+                }
+            }
         }
     }
     Some(text)
 }
 
-fn lease(node: &Node, net: &str) -> Option<String> {
-    // The firmware boots from any member of a bond.
+/// The cards by which a node may boot: its firmware boots from any member of a bond.
+fn macs(node: &Node, net: &str) -> String {
     let macs: Vec<String> = node.boot_macs(net).iter().map(Mac::to_string).collect();
+    macs.join(",")
+}
+
+fn lease(node: &Node, net: &str) -> Option<String> {
+    let macs = macs(node, net);
     let address = node.address(net)?;
-    (!macs.is_empty()).then(|| {
-        format!(
-            "dhcp-host={},{address},{},infinite",
-            macs.join(","),
-            node.name
-        )
-    })
+    (!macs.is_empty()).then(|| format!("dhcp-host={macs},{address},{},infinite", node.name))
 }

@@ -32,6 +32,9 @@ pub struct Up {
     /// The net of that inventory which the nodes' first cards are in [default: the one they boot from, or the first]
     #[arg(long, requires = "from", value_name = "NET")]
     net: Option<String>,
+    /// Refused: nodes of a lab are namespaces; it says how machines of QEMU boot from an inventory
+    #[arg(long, requires = "from")]
+    qemu: bool,
     /// Speed of the nodes as fractions of one core, repeated round the nodes
     /// [default: an equal share of this machine's cores, at most 1]
     #[arg(long, value_delimiter = ',', value_name = "S")]
@@ -88,6 +91,13 @@ pub struct Up {
 
 /// Starts a lab.
 pub fn raise(up: Up) -> Result<i32> {
+    if up.qemu {
+        bail!(
+            "nodes of a lab are namespaces, not machines of QEMU; nothing was started\n\
+             hint: leave --qemu out for the same network in namespaces; machines boot from the inventory by `armento boot serve`, \
+             also those of QEMU whose tap is on a bridge with that server: qemu-system-x86_64 -boot n -netdev tap,…"
+        );
+    }
     let link = match up.rate {
         Some(bits) if up.from.is_none() => up.link.with_rate(bits)?,
         _ => up.link,

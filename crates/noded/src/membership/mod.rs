@@ -4,6 +4,7 @@
 //! and `admission.rs` (the member's); `revoke.rs` applies what the farm says of removed nodes.
 
 mod admission;
+mod boot_server;
 mod enrol;
 mod leave;
 mod order_drain;
@@ -14,6 +15,7 @@ mod revoke;
 mod tokens;
 
 pub use admission::admit_node;
+pub use boot_server::boot_identity;
 pub use enrol::{
     Enrolled, InitOptions, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, init, invitations, join,
     new_token, plan_init, plan_join, plan_token, withdraw,

@@ -11,6 +11,7 @@
 //! generation.
 
 mod build;
+mod copies;
 mod diff;
 mod draft;
 mod elf;
@@ -22,8 +23,9 @@ mod run;
 mod store;
 
 pub use build::{BuildOptions, build};
+pub use copies::{Choice, Lead};
 pub use diff::{Change, diff, edited};
 pub use draft::{Draft, Progressed};
 pub use import::{ImportOptions, import};
-pub use manifest::{Entry, Kind, Manifest, scan};
+pub use manifest::{Entry, Kind, Manifest, scan, sha256};
 pub use store::{Generation, Listed, Store, Wanted, check_name};

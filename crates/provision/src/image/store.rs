@@ -4,9 +4,12 @@ use super::draft::Draft;
 use super::manifest::Manifest;
 use crate::layout::BootDir;
 use crate::problem::{At, BootError};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 /// Letters of an image's name: it is part of paths, of URLs and of kernel command lines.
 const NAME_MAX: usize = 64;
@@ -17,6 +20,8 @@ const PREVIOUS: &str = "previous";
 #[derive(Clone, Debug)]
 pub struct Store {
     dir: PathBuf,
+    /// When generations were made, by their manifests: these are long.
+    pub(super) known: Arc<Mutex<HashMap<PathBuf, (SystemTime, u64)>>>,
 }
 
 /// A complete generation.
@@ -106,7 +111,10 @@ pub struct Listed {
 
 impl Store {
     pub fn new(boot: &BootDir) -> Store {
-        Store { dir: boot.images() }
+        Store {
+            dir: boot.images(),
+            known: Arc::default(),
+        }
     }
 
     /// All complete generations, by name and number. Drafts are not listed.
@@ -205,6 +213,7 @@ impl Store {
                 self.point(&generation.image, PREVIOUS, before)?;
             }
             self.point(&generation.image, CURRENT, generation.number)?;
+            self.chosen(&generation.image)?;
         }
         Ok((generation, before))
     }
@@ -284,13 +293,8 @@ impl Store {
     pub(super) fn commit(&self, image: &str, draft: &Path) -> Result<Generation, BootError> {
         let _lock = self.lock(image)?;
         // Numbers are not used twice, also when the last one was removed: handles of files contain them.
-        let used = self.numbers(image)?.into_iter().max().unwrap_or(0);
         let counter = self.dir.join(image).join("last");
-        let noted = fs::read_to_string(&counter).ok();
-        let noted = noted
-            .and_then(|n| n.trim().parse::<u32>().ok())
-            .unwrap_or(0);
-        let number = used.max(noted).saturating_add(1);
+        let number = self.last(image)?.saturating_add(1);
         crate::layout::replace(&counter, format!("{number}\n").as_bytes())?;
         let generation = self.generation(image, number);
         // A power cut must not leave a name without its files.
@@ -305,7 +309,24 @@ impl Store {
         Ok(generation)
     }
 
-    fn generation(&self, image: &str, number: u32) -> Generation {
+    pub(super) fn dir_of(&self, image: &str) -> PathBuf {
+        self.dir.join(image)
+    }
+
+    /// The numbers of the generations in use, and in use before.
+    pub(super) fn links(&self, image: &str) -> (Option<u32>, Option<u32>) {
+        (self.link(image, CURRENT), self.link(image, PREVIOUS))
+    }
+
+    pub(super) fn point_current(&self, image: &str, number: u32) -> Result<(), BootError> {
+        self.point(image, CURRENT, number)
+    }
+
+    pub(super) fn point_previous(&self, image: &str, number: u32) -> Result<(), BootError> {
+        self.point(image, PREVIOUS, number)
+    }
+
+    pub(super) fn generation(&self, image: &str, number: u32) -> Generation {
         Generation {
             image: image.to_owned(),
             number,
@@ -313,7 +334,7 @@ impl Store {
         }
     }
 
-    fn numbers(&self, image: &str) -> Result<Vec<u32>, BootError> {
+    pub(super) fn numbers(&self, image: &str) -> Result<Vec<u32>, BootError> {
         let dir = self.dir.join(image);
         let names = names_in(&dir)?;
         let whole = |n: &u32| dir.join(n.to_string()).join("manifest.json").is_file();
@@ -344,7 +365,7 @@ impl Store {
     }
 
     /// One command at a time changes an image.
-    fn lock(&self, image: &str) -> Result<File, BootError> {
+    pub(super) fn lock(&self, image: &str) -> Result<File, BootError> {
         let path = self.dir.join(image).join(".lock");
         let file = File::create(&path).at(&path)?;
         file.lock().at(&path)?;
@@ -353,7 +374,7 @@ impl Store {
 }
 
 /// Names in a directory; none where it is not there.
-fn names_in(dir: &Path) -> Result<Vec<String>, BootError> {
+pub(super) fn names_in(dir: &Path) -> Result<Vec<String>, BootError> {
     let entries = match fs::read_dir(dir) {
         Err(e)
             if matches!(

@@ -171,16 +171,39 @@ impl Servers {
     }
 }
 
+/// What a boot server says of itself.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ServerStatus {
+    pub board: crate::stage::Board,
+    #[serde(default)]
+    pub images: Vec<ImageSeen>,
+    /// How far it is with following the others, by name.
+    #[serde(default)]
+    pub follows: std::collections::BTreeMap<String, crate::follow::Progress>,
+}
+
+/// A generation that a boot server has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageSeen {
+    pub image: String,
+    pub generation: u32,
+    /// Seconds since 1970.
+    pub made: u64,
+    pub current: bool,
+    /// The server whose root is edited.
+    pub lead: String,
+}
+
 /// The progress that a boot server knows.
 pub fn status(server: std::net::SocketAddr) -> Result<crate::stage::Board, String> {
-    #[derive(Deserialize)]
-    struct Status {
-        board: crate::stage::Board,
-    }
+    server_status(server).map(|s| s.board)
+}
+
+/// All that a boot server says of itself.
+pub fn server_status(server: std::net::SocketAddr) -> Result<ServerStatus, String> {
     let answer = minreq::get(format!("http://{server}/status"))
         .with_timeout(SHORT_S)
         .send()
         .map_err(|e| e.to_string())?;
-    let status: Status = serde_json::from_slice(answer.as_bytes()).map_err(|e| e.to_string())?;
-    Ok(status.board)
+    serde_json::from_slice(answer.as_bytes()).map_err(|e| e.to_string())
 }

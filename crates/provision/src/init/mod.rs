@@ -18,7 +18,9 @@ mod switch;
 mod sys;
 
 pub use files::{NODE_FILE, NodeFile};
-pub use http::{Asked, Joining, LONG_S, Servers, Told, status};
+pub use http::{
+    Asked, ImageSeen, Joining, LONG_S, ServerStatus, Servers, Told, server_status, status,
+};
 pub use order::{Order, RootKind, ServerAddress, command_line, read_order};
 pub use relay::{RELAY, relay_main};
 pub use run::main;

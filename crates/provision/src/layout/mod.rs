@@ -12,6 +12,8 @@ pub const DIR: &str = "/var/lib/armento/boot";
 pub const HTTP: u16 = 8117;
 /// NFS and MOUNT of the boot server: the farm's port 7117 and two thousand, so that another NFS server may be there.
 pub const NFS: u16 = 9117;
+/// Streams between boot servers: the farm's port 7117 and three thousand.
+pub const COPIES: u16 = 10117;
 /// What dnsmasq gives by TFTP. Below /run and not below the boot directory: dnsmasq reads it without root's rights, and
 /// /var/lib/armento is closed to others.
 pub const TFTP: &str = "/run/armento/boot-tftp";
@@ -35,6 +37,9 @@ pub struct Settings {
     pub http: u16,
     #[serde(default = "nfs")]
     pub nfs: u16,
+    /// Of streams to and from the other boot servers.
+    #[serde(default = "copies")]
+    pub copies: u16,
     #[serde(default = "tftp")]
     pub tftp: PathBuf,
     /// Words for the kernel of every node: `console=ttyS0`.
@@ -48,6 +53,10 @@ fn http() -> u16 {
 
 fn nfs() -> u16 {
     NFS
+}
+
+fn copies() -> u16 {
+    COPIES
 }
 
 fn tftp() -> PathBuf {

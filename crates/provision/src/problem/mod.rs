@@ -12,6 +12,9 @@ pub enum BootError {
     /// The disk is full; what was half made is removed.
     #[error("no space is left on the disk of {}; nothing of it was kept", .0.display())]
     Full(PathBuf),
+    /// The disk is full while images are copied from another boot server.
+    #[error("no space is left on the disk of {}; what came so far is kept, the rest follows when there is room", .0.display())]
+    NoRoom(PathBuf),
     /// A program that is needed is not installed; nothing was changed.
     #[error("{program} is not here; nothing was changed")]
     Missing {
@@ -46,10 +49,14 @@ impl BootError {
                     path.display()
                 )
             }
-            BootError::Full(path) => format!(
-                "`df {}` shows the disk; `armento boot image remove NAME@GEN` removes a generation that no node uses",
-                path.display()
-            ),
+            BootError::Full(path) | BootError::NoRoom(path) => {
+                // What was half made is removed.
+                let there = path.ancestors().find(|p| p.exists());
+                format!(
+                    "`df {}` shows the disk; `armento boot image remove NAME@GEN` removes a generation that no node uses",
+                    there.unwrap_or(path).display()
+                )
+            }
             BootError::Missing { package, .. } => format!("apt-get install {package}"),
             BootError::Failed { .. } => {
                 "the lines above are the last that it printed; mend that and try again".into()

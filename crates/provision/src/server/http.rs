@@ -4,7 +4,7 @@ use super::node_files::node_tar;
 use super::orders::script;
 use super::state::{State, now_ms};
 use crate::image::{Wanted, check_name};
-use crate::init::{Asked, Told};
+use crate::init::{Asked, ImageSeen, Told};
 use crate::stage::Step;
 use armento_fabric::inventory::Root;
 use armento_fabric::render::ipxe;
@@ -221,14 +221,34 @@ async fn time() -> String {
 }
 
 async fn status(Given(at): Site) -> Response {
+    let state = at.state.clone();
+    let images = tokio::task::spawn_blocking(move || images(&state));
     let settings = &at.state.settings;
     axum::Json(json!({
         "schema": "armento.boot.board/1",
         "server": settings.server,
         "now_ms": now_ms(),
         "board": at.state.board(),
+        "images": images.await.unwrap_or_default(),
+        "follows": at.state.peers.all(),
     }))
     .into_response()
+}
+
+/// What a server has, for `armento boot image list` on another one.
+fn images(state: &State) -> Vec<ImageSeen> {
+    let own = &state.settings.server;
+    let seen = |l: crate::image::Listed| {
+        Some(ImageSeen {
+            made: state.store.made(&l.generation).ok()?,
+            lead: state.store.lead(&l.generation, own).server,
+            image: l.generation.image,
+            generation: l.generation.number,
+            current: l.current,
+        })
+    };
+    let list = state.store.list().unwrap_or_default();
+    list.into_iter().filter_map(seen).collect()
 }
 
 fn stranger() -> Response {

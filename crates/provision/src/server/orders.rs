@@ -170,6 +170,7 @@ mod tests {
             proxy: false,
             http: 8117,
             nfs: 9117,
+            copies: 10117,
             tftp: "/tftp".into(),
             append: String::new(),
         };

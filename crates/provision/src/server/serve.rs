@@ -3,6 +3,7 @@
 use super::listen::{self, Limits};
 use super::state::{MakeToken, State};
 use super::{dnsmasq, http};
+use crate::follow::Peers;
 use crate::image::Listed;
 use crate::layout::{BootDir, Settings, replace};
 use crate::problem::{At, BootError};
@@ -83,6 +84,17 @@ impl Server {
         move |address| state.node_at(address)
     }
 
+    /// The other boot servers; follows the inventory.
+    pub fn others(&self) -> impl Fn() -> Vec<(String, IpAddr)> + Send + Sync + 'static {
+        let state = self.state.clone();
+        move || state.others()
+    }
+
+    /// What is known of them: a follower writes it, `status` tells it.
+    pub fn peers(&self) -> Arc<Peers> {
+        self.state.peers.clone()
+    }
+
     /// The progress of all machines.
     pub fn board(&self) -> Board {
         self.state.board()
@@ -135,6 +147,7 @@ impl Server {
                         .collect();
                     if first || seen != images {
                         (self.hooks.images)(&list);
+                        self.state.images_are(&list);
                         images = seen;
                         first = false;
                     }

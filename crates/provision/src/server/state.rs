@@ -1,7 +1,8 @@
 //! What the boot server knows: inventory, progress, tokens given out.
 
 use super::orders::{Answer, order};
-use crate::image::{Generation, Store};
+use crate::follow::Peers;
+use crate::image::{Generation, Listed, Store};
 use crate::init::Joining;
 use crate::layout::{BootDir, Settings, replace};
 use crate::problem::BootError;
@@ -18,6 +19,9 @@ const TOKEN_EVERY: Duration = Duration::from_secs(10);
 /// Machines whose last token is remembered.
 const TOKENS_MAX: usize = 65_536;
 
+/// Begins what is said of a node whose root was removed.
+const GONE: &str = "its root";
+
 /// Makes a token for one use, for a node of this name.
 pub type MakeToken = Box<dyn Fn(&str) -> Result<Joining, String> + Send + Sync>;
 
@@ -28,6 +32,8 @@ pub struct State {
     farm: Mutex<Arc<Farm>>,
     board: Mutex<Changed<Board>>,
     given: Mutex<BTreeMap<Mac, Instant>>,
+    /// How far this server is with following the others.
+    pub peers: Arc<Peers>,
     make_token: MakeToken,
 }
 
@@ -57,6 +63,7 @@ impl State {
                 unsaved: true,
             }),
             given: Mutex::default(),
+            peers: Arc::default(),
             make_token,
         };
         state.renamed();
@@ -100,6 +107,42 @@ impl State {
         board.unsaved = true;
     }
 
+    /// These generations are here now: nodes whose root is none of them are named, with what to do.
+    pub fn images_are(&self, list: &[Listed]) {
+        let here: Vec<String> = list.iter().map(|l| l.generation.to_string()).collect();
+        let mut board = locked(&self.board);
+        let mut changed = false;
+        for progress in board.value.machines.values_mut() {
+            let Some(image) = progress
+                .image
+                .clone()
+                .filter(|_| progress.step() >= Step::Root)
+            else {
+                continue;
+            };
+            let said = progress
+                .trouble
+                .as_ref()
+                .is_some_and(|t| t.starts_with(GONE));
+            let gone = !here.contains(&image);
+            if gone && progress.trouble.is_none() {
+                let server = &self.settings.server;
+                let node = progress.node.as_deref().unwrap_or("a machine");
+                let text = format!(
+                    "{GONE} {image} is not on {server} any more: bring its directory back from another boot server or a backup, \
+                     or start the node again with another image (armento boot reboot {node})"
+                );
+                tracing::error!("{node}: {text}");
+                progress.trouble = Some(text);
+                changed = true;
+            } else if said && !gone {
+                progress.trouble = None;
+                changed = true;
+            }
+        }
+        board.unsaved |= changed;
+    }
+
     /// What dnsmasq logged.
     pub fn seen(&self, seen: Seen) {
         match seen {
@@ -131,6 +174,20 @@ impl State {
             .iter()
             .find(|n| n.address(&net) == Some(address))?;
         Some(node.name.clone())
+    }
+
+    /// The other boot servers, with their addresses in the boot net.
+    pub fn others(&self) -> Vec<(String, IpAddr)> {
+        let farm = self.farm();
+        let Some(net) = farm.boot_net() else {
+            return Vec::new();
+        };
+        let others = farm
+            .boot_servers
+            .iter()
+            .filter(|n| **n != self.settings.server);
+        let with_address = |n: &String| Some((n.clone(), farm.node(n)?.address(&net.name)?));
+        others.filter_map(with_address).collect()
     }
 
     /// Whether an address is that of the card's node. A machine may claim any card, but not take part in the connection of

@@ -85,6 +85,8 @@ impl Board {
         // iPXE asks for an address again, after the firmware did.
         let repeated = step <= Step::Script && last <= Step::Script;
         if step > last {
+            // It went on: what it said before is past.
+            known.trouble = None;
             known.marks.push(mark);
         } else if step == last || repeated {
             if let Some(last) = known.marks.last_mut() {

@@ -21,7 +21,9 @@ pub enum Seen {
 /// dnsmasq-dhcp[18]: DHCPDISCOVER(lan0) 52:54:00:09:09:02
 /// dnsmasq-dhcp: DHCPDISCOVER(lan0) 52:54:00:09:09:99 no address available
 /// dnsmasq-dhcp: DHCPOFFER(lan0) 10.9.9.2 52:54:00:09:09:02
+/// dnsmasq-dhcp: DHCPDISCOVER(lan0) 52:54:00:09:09:99 ignored
 /// dnsmasq-dhcp: PXE(lan0) 52:54:00:09:09:02 proxy
+/// dnsmasq-dhcp: PXE(lan0) 52:54:00:09:09:99 proxy-ignored
 /// dnsmasq-tftp: sent /run/armento/boot-tftp/undionly.kpxe to 10.9.9.2
 /// ```
 pub fn read_line(line: &str) -> Option<Seen> {
@@ -47,6 +49,8 @@ pub fn read_line(line: &str) -> Option<Seen> {
     let rest: Vec<&str> = words.collect();
     match verb {
         "DHCPNAK" if rest.join(" ").contains("wrong server-ID") => Some(Seen::OtherServer(mac)),
+        // Beside another DHCP server: a machine without a name asks how to boot. No answer is sent.
+        "PXE" if rest == ["proxy-ignored"] => Some(Seen::Machine(mac, Step::Asked)),
         "DHCPDISCOVER" => Some(Seen::Machine(mac, Step::Asked)),
         "DHCPOFFER" | "DHCPACK" | "PXE" => Some(Seen::Machine(mac, Step::Address)),
         _ => None,
@@ -81,6 +85,14 @@ mod tests {
             (
                 "dnsmasq-dhcp: PXE(lan0) 52:54:00:09:09:02 proxy",
                 machine(Step::Address),
+            ),
+            (
+                "dnsmasq-dhcp: PXE(lan0) 52:54:00:09:09:02 proxy-ignored",
+                machine(Step::Asked),
+            ),
+            (
+                "dnsmasq-dhcp: DHCPDISCOVER(lan0) 52:54:00:09:09:02 ignored",
+                machine(Step::Asked),
             ),
             (
                 "dnsmasq-dhcp: DHCPNAK(lan0) 10.9.9.7 52:54:00:09:09:02 wrong server-ID",

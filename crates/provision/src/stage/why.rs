@@ -106,6 +106,10 @@ fn causes_after(step: Step) -> &'static [(&'static str, &'static str)] {
         ],
         Step::Address => &[
             (
+                "it took the address of another DHCP server on this net",
+                "armento fabric doctor names it; run `armento boot init --proxy` beside one that must stay",
+            ),
+            (
                 "its firmware cannot fetch iPXE by TFTP (UDP port 69, then any)",
                 "look for a firewall between it and the boot server",
             ),

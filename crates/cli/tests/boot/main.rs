@@ -1,6 +1,9 @@
 //! `armento boot` as users run it: images of a small made-up root, bad input, the answers of the boot server to machines, in
 //! namespaces of this test's own. Real machines are in `crates/machines/tests/debian_diskless.rs`.
 
+mod follow;
+mod proxy;
+
 use serde_json::Value;
 use std::fs;
 use std::io::Read as _;
@@ -422,6 +425,19 @@ fn the_boot_server_answers_machines_by_the_inventory() {
     until("the server has read the inventory again", || {
         let script = place.get("10.77.0.2", &format!("/node.ipxe?mac={stranger}"));
         script.contains("armento.node=n9")
+    });
+    // The root of a node that runs is taken away, and comes back.
+    let body = r#"{"mac":"52:54:00:77:00:02","step":"joined"}"#;
+    assert_eq!(tells("10.77.0.2", body), "204");
+    let (image, away) = (place.dir.join("boot/images/base/1"), place.dir.join("away"));
+    fs::rename(&image, &away).expect("taken away");
+    until("it is said", || {
+        let why = place.good(&["why", "n2"]);
+        why.contains("its root base@1 is not on srv any more")
+    });
+    fs::rename(&away, &image).expect("brought back");
+    until("it is well", || {
+        !place.good(&["why", "n2"]).contains("any more")
     });
     // A broken inventory is not used; the one before is.
     fs::write(&farm, "node.x = {").expect("broken");
