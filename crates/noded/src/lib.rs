@@ -45,9 +45,9 @@ pub use config::{Config, Wire};
 pub use daemon::{Options, Running, is_waiting, run, run_service, start};
 pub use error::{Candidate, FarmError};
 pub use membership::{
-    Enrolled, InitOptions, Invitation, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, boot_identity, forget_kept,
-    init, invitations, join, leave_without_daemon, new_token, plan_init, plan_join, plan_leave,
-    plan_token, takes_the_key, withdraw,
+    Enrolled, InitOptions, Invitation, JoinOptions, Planned, TOKEN_TTL, TOKEN_USES, boot_identity,
+    forget_kept, init, invitations, join, leave_without_daemon, new_token, plan_init, plan_join,
+    plan_leave, plan_token, takes_the_key, withdraw,
 };
 pub use systemd::{ready as notify_ready, stopping as notify_stopping};
 pub use upgrade::{
