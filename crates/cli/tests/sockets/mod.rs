@@ -35,8 +35,9 @@ impl<'a> Pair<'a> {
             parent,
             child,
         };
-        pair.moves(&pair.parent, "n2");
+        // The child first: home finds it while its parent is there.
         pair.moves(&pair.child, "n3");
+        pair.moves(&pair.parent, "n2");
         pair.becomes_direct();
         pair
     }
