@@ -732,7 +732,7 @@ pub struct Pass {
 impl Pass {
     pub fn common_engine(&self) -> u32 {
         match self.engine {
-            0 => crate::version::engine(),
+            0 => crate::own_engine::engine(),
             engine => engine,
         }
     }

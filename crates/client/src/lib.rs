@@ -17,6 +17,7 @@ mod line;
 mod maintenance;
 mod mfs;
 mod orders;
+mod own_engine;
 mod processes;
 mod session;
 mod sys;
@@ -27,4 +28,5 @@ mod words;
 
 pub use again::Again;
 pub use line::{LineError, encode, read_line};
+pub use own_engine::engine;
 pub use session::{ANSWER, AskError, CHECKPOINT, MOVE, News, Reporter, SAFE, Session};

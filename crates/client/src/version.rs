@@ -7,7 +7,7 @@
 //! version before.
 
 use crate::api::Refusal;
-use armento_model::{CONTROL_VERSION, ENGINE_VERSION};
+use armento_model::CONTROL_VERSION;
 use serde_json::Value;
 use std::sync::OnceLock;
 
@@ -19,13 +19,6 @@ pub fn spoken() -> u32 {
     static SPOKEN: OnceLock<u32> = OnceLock::new();
     let other = || std::env::var(TO_COME).ok()?.parse().ok();
     *SPOKEN.get_or_init(|| other().unwrap_or(CONTROL_VERSION))
-}
-
-/// The engine's version. Tests set another one: that process acts as if its program had it.
-pub fn engine() -> u32 {
-    static ENGINE: OnceLock<u32> = OnceLock::new();
-    let other = || std::env::var("ARMENTO_ENGINE_VERSION").ok()?.parse().ok();
-    *ENGINE.get_or_init(|| other().unwrap_or(ENGINE_VERSION))
 }
 
 /// The oldest version that is understood.

@@ -173,6 +173,15 @@ class AskCheckpoint:
 
 
 @dataclass
+class AskSafe:
+    """Keep the tree of this process safe from now on, or no more. Answered when that is so."""
+
+    TAG: ClassVar[Dict[str, str]] = {"type": "safe"}
+    pid: int
+    safe: Optional[SafeWish] = None
+
+
+@dataclass
 class AskKept:
     """Checkpoints of lost or living homes that this node keeps; `all`: that any node of the farm keeps."""
 
@@ -709,6 +718,23 @@ class SafeInfo:
 
 
 @dataclass
+class SafeWish:
+    """How a tree is kept safe: what `armento run --safe` and `armento safe` ask for."""
+
+    every_s: int
+    exact: bool = False
+    remote_s: Optional[int] = None
+
+
+@dataclass
+class StayingKeeper:
+    """A keeper that goes on with the program that it was started from."""
+
+    process: int
+    why: str
+
+
+@dataclass
 class SwitchChange:
     """The changes of `armento farm start`, `stop`, `block`, `stay`, `quiet`, `drain`, `expel`, `bring` and of
     `armento mfs on` and `off`; a switch that is `None` stays."""
@@ -785,10 +811,12 @@ class VersionsInfo:
     program: str
     replaced: bool
     sha256: str
+    staying: List[StayingKeeper] = field(default_factory=list)
+    upgrade_keepers: bool = False
 
 
 Answer = Union[AnswerDone, AnswerNodes, AnswerPs, AnswerWhy, AnswerMoved, Checkpointed, AnswerKept, AnswerStatus, TrustInfo, SwitchInfo, DrainInfo, VersionsInfo, AnswerLog, HistoryInfo, AnswerRemoved, AnswerRotated, MfsInfo, DfsaInfo]
-Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskCheckpoint, AskKept, AskLeave, AskStatus, AskTrust, AskSwitch, AskDrain, AskVersions, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
+Ask = Union[AskNodes, AskPs, AskWhy, AskLog, AskHistory, AskMigrate, AskCheckpoint, AskSafe, AskKept, AskLeave, AskStatus, AskTrust, AskSwitch, AskDrain, AskVersions, AskReload, AskRemove, AskRotate, AskMfs, AskMfsSelect, AskDfsa]
 #: Where to move a process.
 Dest = Union[str, Dict[str, Any]]
 #: Processes that leave when a daemon will end for longer than a restart.
@@ -834,6 +862,7 @@ ASK_BY_TAG: Dict[str, Any] = {
     "history": AskHistory,
     "migrate": AskMigrate,
     "checkpoint": AskCheckpoint,
+    "safe": AskSafe,
     "kept": AskKept,
     "leave": AskLeave,
     "status": AskStatus,

@@ -7,7 +7,7 @@ use crate::calls;
 use crate::moves;
 use crate::state::Host;
 use armento_client::api::HostStart;
-use armento_client::version::engine;
+use armento_client::engine;
 use armento_link::Listener;
 use armento_link::{Badge, Duplex, LinkError, Reader, Role, Writer};
 use armento_model::common_engine;

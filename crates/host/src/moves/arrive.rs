@@ -7,7 +7,7 @@ use super::postcopy;
 use crate::files::{Incoming, MORE_MAX, OTHER_MAX};
 use crate::state::{GuestTable, Host, Process};
 use crate::threads;
-use armento_client::version::engine;
+use armento_client::engine;
 use armento_link::{Reader, Writer};
 use armento_migrate::failpoint::point;
 use armento_migrate::files::Like;

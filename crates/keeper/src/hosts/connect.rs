@@ -10,7 +10,7 @@ use crate::state::Keep;
 use crate::sync::lock;
 use armento_client::AskError;
 use armento_client::api::{Answer, Ask};
-use armento_client::version::engine;
+use armento_client::engine;
 use armento_link::random_hex;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{NodeName, Pid, Stay};

@@ -10,7 +10,7 @@ use crate::sharing::shared_only_with;
 use crate::state::{Keep, Leaving, Tree};
 use crate::sync::lock;
 use crate::traced::{call_fixups, resume_for_move, resume_process};
-use armento_client::version::engine;
+use armento_client::engine;
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::files::{self, Names};
 use armento_migrate::image::itimers::Itimers;

@@ -10,7 +10,7 @@ use crate::peer::{AdmitAsk, PeerAnswer};
 use crate::state::{Core, Node};
 use armento_balance::{Need, admit as weigh};
 use armento_client::api::Refusal;
-use armento_client::version::engine;
+use armento_client::engine;
 use armento_model::{NodeName, Stay, common_engine};
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
