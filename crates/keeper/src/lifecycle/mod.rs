@@ -6,4 +6,4 @@ mod exec;
 mod scan;
 
 pub(crate) use exec::image_replaced;
-pub(crate) use scan::{note_calls, process_gone, scan_children};
+pub(crate) use scan::{find_children, note_calls, process_gone, scan_children};

@@ -30,14 +30,19 @@ pub fn scan_children(t: &mut Tree) {
             }
             continue;
         }
-        for child in status::children(pid) {
-            if !t.procs.contains_key(&child) && child != std::process::id() as Pid {
-                t.child_found(child, pid);
-                queue.push(child);
-            }
-        }
+        queue.extend(find_children(t, pid));
     }
     t.publish();
+}
+
+/// Finds the children of a process at home that are not known yet, and returns them. Once it is away its deputy has the
+/// children that it had at home beside those of its body, and nothing tells them apart: it is to be done before it leaves.
+pub fn find_children(t: &mut Tree, pid: Pid) -> Vec<Pid> {
+    let own = std::process::id() as Pid;
+    let mut found = status::children(pid);
+    found.retain(|child| !t.procs.contains_key(child) && *child != own);
+    found.iter().for_each(|child| t.child_found(*child, pid));
+    found
 }
 
 /// What is new of its calls came from `node`.

@@ -5,6 +5,7 @@
 use super::eligibility;
 use super::prepare::survey;
 use crate::deputy::map_region;
+use crate::lifecycle::find_children;
 use crate::observers::not_observed;
 use crate::restart::{WaitDeadlines, timed_sleepers};
 use crate::sharing::shared_only_with;
@@ -41,6 +42,8 @@ pub struct Leaves {
 /// Halts it for good and reads everything but memory. `others`: what of shared memory is sent already.
 pub fn freeze(t: &mut Tree, pid: Pid, how: Leaves, others: &Views) -> Result<(Survey, State)> {
     halt(t, pid)?;
+    // It forks no more: children that it had a moment ago are its own, not its deputy's.
+    find_children(t, pid);
     point(Failpoint::HomeHalted);
     prepare_injection(t, pid)?;
     let mut seen = read_mappings(t, pid, how)?;
