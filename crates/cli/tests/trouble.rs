@@ -391,6 +391,7 @@ fn process_has_one_keeper() {
     };
     keepers::nested_run_keeps_the_outer_keeper(&farm);
     keepers::move_before_hello_makes_no_second_keeper(&farm);
+    keepers::child_of_a_process_that_leaves_is_kept(&farm);
     keepers::adopted_shell_leaves_trees_their_keepers(&farm);
 }
 

@@ -52,6 +52,25 @@ pub fn nested_run_keeps_the_outer_keeper(farm: &Farm) {
     assert_eq!(away, "in\n");
 }
 
+/// It forks a moment before it leaves: the keeper has both.
+pub fn child_of_a_process_that_leaves_is_kept(farm: &Farm) {
+    const FORKS: &str = r#"$SIG{USR1} = sub { exec "sleep", 78 unless fork }; open(F, ">", "/tmp/ready"); close(F); sleep 1 while 1"#;
+    for _ in 0..5 {
+        let start = format!(
+            "rm -f /tmp/ready; armento run --stay perl -e '{FORKS}' >/dev/null 2>&1 & p=$!; until test -e /tmp/ready; do sleep 0.01; done; \
+             until armento migrate $p home >/dev/null 2>&1; do sleep 0.05; done; kill -USR1 $p; armento migrate $p n2 >&2; echo $p"
+        );
+        let pid = farm.sh("n1", &start).trim().to_owned();
+        until("its child in ps", || once(farm, "sleep 78"));
+        farm.sh("n1", &format!("kill $(pgrep -f '^sleep 78$') {pid}"));
+        until("their ends", || {
+            listed(farm)
+                .iter()
+                .all(|(_, c)| !c.starts_with("sleep 78") && !c.starts_with("perl"))
+        });
+    }
+}
+
 /// Its keeper has not sent its hello yet: no second one is made.
 pub fn move_before_hello_makes_no_second_keeper(farm: &Farm) {
     for _ in 0..8 {
