@@ -214,6 +214,7 @@ mod tests {
         "leave",
         "migrate",
         "checkpoint",
+        "safe",
         "restart",
         "hold",
         "mfs on",

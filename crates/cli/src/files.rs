@@ -126,7 +126,7 @@ mod tests {
         };
         let golden = "\
 \x20PID  HOME  WHERE  CALLS  POSTED  WRITTEN  LOOKUPS  READS   READ  DEVICES  DIRECT  SHARED  MESSAGES  CARRIED  COMMAND
-4711  n1    n3       345      12    3.0 M     4600    700  5.0 M        0      90   1.0 M         8    4.0 K  lame a?[2J.wav
+4711  n1    n3       345      12    3.0 M     4600    700  5.0 M        0      90   1.0 M         8      4 K  lame a?[2J.wav
 ";
         assert_eq!(render(&[p]), golden);
     }

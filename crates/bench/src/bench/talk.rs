@@ -115,7 +115,7 @@ mod tests {
     fn batches_become_trips_and_rates() {
         let mut side = Side::default();
         side.add(&[4e6, BYTES]).unwrap();
-        assert_eq!((side.trips[0], side.rates[0]), (1.0, 1000.0));
+        assert_eq!((side.trips[0], side.rates[0].round()), (1.0, 1000.0));
         assert!(side.add(&[1.0]).is_err());
     }
 }
