@@ -101,6 +101,11 @@ fn answers(said: &Value, step: &str) -> Vec<(String, String)> {
 
 #[test]
 fn beside_another_dhcp_server_only_the_boot_file_is_ours() {
+    // A minute: clients that get no answer wait for it.
+    if std::env::var_os("ARMENTO_LONG_TESTS").is_none() {
+        println!("skipped: takes minutes; `make test-all` runs it");
+        return;
+    }
     let Some(place) = Place::new("proxy") else {
         return;
     };

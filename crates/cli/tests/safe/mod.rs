@@ -2,7 +2,7 @@
 //! says why.
 
 use crate::fails_with;
-use crate::lab::{Farm, until};
+use crate::lab::{Farm, long, until};
 use crate::restarts::json;
 use serde_json::Value;
 
@@ -165,6 +165,9 @@ fn a_running_program_becomes_safe() {
 
 #[test]
 fn programs_that_run_for_long_become_safe_by_the_settings() {
+    if !long() {
+        return;
+    }
     let Some(farm) = Farm::up("old", None) else {
         return;
     };
