@@ -165,8 +165,7 @@ fn a_route_gives_a_host_and_keys_for_both() {
     assert!(stranger.ask(Ask::Identity, LONG).is_err());
     // A second process of the tree shares the host.
     assert_eq!(route(&mut s, "n2").addr, pass.addr);
-    // A keeper that is older or newer than the other node's engine.
-    for engine in [0, ENGINE_VERSION + 1] {
+    let mut with_engine = |engine: u32| {
         let other = Ask::Route {
             tree: TREE,
             pid: pid(),
@@ -175,7 +174,17 @@ fn a_route_gives_a_host_and_keys_for_both() {
             engine,
             portable: false,
         };
-        match s.ask(other, LONG) {
+        s.ask(other, LONG)
+    };
+    // A keeper one version apart from the other node's engine: both use the older one's.
+    for engine in [ENGINE_VERSION - 1, ENGINE_VERSION, ENGINE_VERSION + 1] {
+        match with_engine(engine) {
+            Ok(Answer::Route(pass)) => assert_eq!(pass.engine, engine.min(ENGINE_VERSION)),
+            answer => panic!("{answer:?}"),
+        }
+    }
+    for engine in [0, ENGINE_VERSION + 2] {
+        match with_engine(engine) {
             Err(AskError::Refused(no)) => assert_eq!(no.code, "engine-version", "{no:?}"),
             answer => panic!("{answer:?}"),
         }
