@@ -7,7 +7,7 @@
 use crate::state::{Destination, Host, Pair, Progress, SocketEnd, SocketLink};
 use crate::sync::lock;
 use armento_link::{Badge, Reader, Writer, dial};
-use armento_model::{ENGINE_VERSION, HomePid};
+use armento_model::HomePid;
 use armento_tracee::{spawn, sys};
 use armento_wire::bulk::HELLO;
 use armento_wire::session::Outlet;
@@ -98,7 +98,7 @@ fn dialled(host: &Host, connection: u64, addr: &str, expect: &str) -> Result<Pai
     let me = lock(&host.identity).clone();
     let link = dial(addr, &me, &expect, MEET_MAX).map_err(|e| format!("{addr}: {e}"))?;
     let hello = Hello {
-        engine: ENGINE_VERSION,
+        engine: host.home.engine,
         tree: host.start.tree,
         purpose: Purpose::Socket(connection),
         monotonic_ns: sys::clock_ns(libc::CLOCK_MONOTONIC).map_err(|e| e.to_string())?,

@@ -43,6 +43,7 @@ pub fn pulse(host: &Arc<Host>) {
             }
         }
         calls::send_cmdlines(host);
+        host.sockets.give_back_full(&host.home);
         let session = &host.home.session;
         let _ = session.send_marked(TALK, &[&talk::encode(&ToHome::Usage { list })]);
         // A body that waits for its Thaw may own its process already.

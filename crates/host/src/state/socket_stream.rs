@@ -142,6 +142,11 @@ impl SocketStream {
         self.room() * 3 >= self.window
     }
 
+    /// How far the other end is, if the program cannot write now. Two equal ones: nothing was read meanwhile.
+    pub fn full_since(&self) -> Option<(u64, u64)> {
+        (!self.is_writable()).then_some((self.sent, self.peer.consumed))
+    }
+
     /// Bytes that the program can read.
     pub fn waiting(&self) -> u64 {
         self.unread.len
@@ -346,5 +351,20 @@ mod tests {
             let want = &all[from..(from + most as usize).min(all.len())];
             assert_eq!(p.copy(skip, most), want, "{skip} {most}");
         }
+    }
+
+    #[test]
+    fn an_end_is_full_until_the_other_has_read_enough() {
+        let mut s = SocketStream::new(WINDOW, b"", 0);
+        assert_eq!(s.full_since(), None);
+        s.send(&vec![1; WINDOW as usize]);
+        let full = s.full_since();
+        assert_eq!(full, Some((WINDOW, 0)));
+        assert_eq!(s.full_since(), full, "nothing was read");
+        let read = |received, consumed| Progress { received, consumed };
+        assert_eq!(s.heard(read(WINDOW, 1)), Ok(()));
+        assert_eq!(s.full_since(), Some((WINDOW, 1)), "a byte was read");
+        assert_eq!(s.heard(read(WINDOW, WINDOW)), Ok(()));
+        assert_eq!(s.full_since(), None);
     }
 }

@@ -85,6 +85,8 @@ pub struct EndState {
     pub pollers: Vec<(Arc<GuestThread>, Arc<PollWatch>)>,
     /// What came before home's Go.
     pub early: Vec<(Progress, Vec<u8>)>,
+    /// [`SocketStream::full_since`] at the last look.
+    pub full: Option<(u64, u64)>,
 }
 
 pub struct SocketEnd {
@@ -164,6 +166,7 @@ impl SocketEnd {
                 behind: Vec::new(),
                 pollers: Vec::new(),
                 early: Vec::new(),
+                full: None,
             }),
         })
     }
@@ -265,6 +268,26 @@ impl Sockets {
             lock(&self.ends).insert(end.id, end.clone());
         }
         added
+    }
+
+    /// Connections into which nothing could be written since the last look go home, whose kernel may keep more bytes than the window has
+    /// (tcp(7), tcp_wmem and tcp_rmem): of two programs that both write before they read, neither is to wait for ever where it would not
+    /// natively.
+    pub fn give_back_full(&self, home: &HomeLink) {
+        let all: Vec<_> = lock(&self.ends).values().cloned().collect();
+        for end in all {
+            let stuck = {
+                let mut st = lock(&end.state);
+                let direct = st.phase == Phase::Direct;
+                let stream = st.stream.as_ref().filter(|_| direct);
+                let now = stream.and_then(SocketStream::full_since);
+                let before = std::mem::replace(&mut st.full, now);
+                now.is_some() && now == before
+            };
+            if stuck {
+                end.give_back(home, Recall::Call);
+            }
+        }
     }
 
     pub fn remove(&self, end: &SocketEnd) {

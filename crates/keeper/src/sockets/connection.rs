@@ -112,7 +112,7 @@ impl Life<'_> {
         for end in &self.ends {
             quiet::end_calls(self.keep, end.pid, end.fd).map_err(Over::Not)?;
         }
-        if !pair::still(&self.ends) {
+        if !pair::still(self.keep, &self.ends) {
             return Err(Over::Not("another descriptor has it, too"));
         }
         let window = pair::window(&self.ends).map_err(Over::Not)?;

@@ -21,6 +21,9 @@ const SHARE: usize = 2;
 /// A connection with a smaller buffer is not worth it.
 const WINDOW_MIN: usize = 1024;
 
+/// The engine version from which hosts know of this.
+const SINCE: u32 = 28;
+
 /// Why a connection goes over home, for the keeper's log.
 pub type Not = &'static str;
 
@@ -61,7 +64,7 @@ pub fn find(keep: &Keep, pid: Pid, fd: i32) -> Result<[EndAt; 2], Not> {
     let peer = peer
         .filter(|p| *p != ino)
         .ok_or("its other end is not known here")?;
-    let (here, there) = holders(ino, peer);
+    let (here, there) = holders(keep, ino, peer).ok_or(UNSEEN)?;
     if here != [(pid, fd)] {
         return Err("another descriptor has it, too");
     }
@@ -69,13 +72,18 @@ pub fn find(keep: &Keep, pid: Pid, fd: i32) -> Result<[EndAt; 2], Not> {
         return Err("its other end is not one process's alone");
     };
     let two = end_at(keep, other, other_fd, peer)?;
+    let engines = [&one, &two].map(|end| end.link.pass.common_engine());
+    if engines[0] != engines[1] || engines[0] < SINCE {
+        return Err("its hosts have different engines, or an early one");
+    }
     Ok([one, two])
 }
 
 /// Whether its two ends are still those, and no other descriptor has them.
-pub fn still(ends: &[EndAt; 2]) -> bool {
+pub fn still(keep: &Keep, ends: &[EndAt; 2]) -> bool {
     let [a, b] = ends;
-    holders(a.ino, b.ino) == (vec![(a.pid, a.fd)], vec![(b.pid, b.fd)])
+    let alone = (vec![(a.pid, a.fd)], vec![(b.pid, b.fd)]);
+    holders(keep, a.ino, b.ino) == Some(alone)
 }
 
 fn end_at(keep: &Keep, pid: Pid, fd: i32, ino: u64) -> Result<EndAt, Not> {
@@ -154,9 +162,20 @@ pub fn window(ends: &[EndAt; 2]) -> Result<usize, Not> {
 
 type Descriptors = Vec<(Pid, i32)>;
 
-/// Descriptors of all processes that we may look into that lead to one of two sockets.
-fn holders(one: u64, two: u64) -> (Descriptors, Descriptors) {
+const UNSEEN: Not = "a process of another user is in the tree, and may have it, too";
+
+/// Descriptors of all processes that we may look into that lead to one of two sockets. `None`: the tree has a process that we may not
+/// look into (a set-user-ID program), which may have inherited them. Descriptors that were sent to processes of other users outside the tree are
+/// not seen.
+fn holders(keep: &Keep, one: u64, two: u64) -> Option<(Descriptors, Descriptors)> {
     let me = std::process::id() as Pid;
+    let denied = |pid: &Pid| {
+        let e = fs::read_dir(format!("/proc/{pid}/fd")).err();
+        e.is_some_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    if keep.pids().iter().any(denied) {
+        return None;
+    }
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for pid in status::processes().filter(|p| *p != me) {
         for (fd, link) in descriptors(pid) {
@@ -167,7 +186,7 @@ fn holders(one: u64, two: u64) -> (Descriptors, Descriptors) {
             }
         }
     }
-    (a, b)
+    Some((a, b))
 }
 
 fn descriptors(pid: Pid) -> impl Iterator<Item = (i32, std::path::PathBuf)> {
