@@ -23,6 +23,21 @@ enum Form {
     Many { array: u64, count: u64 },
 }
 
+/// Whether a call moves bytes by its first argument, a descriptor, at its present position.
+pub fn transfers(call: u64) -> bool {
+    matches!(
+        call,
+        nr::READ
+            | nr::READV
+            | nr::RECVFROM
+            | nr::RECVMSG
+            | nr::WRITE
+            | nr::WRITEV
+            | nr::SENDTO
+            | nr::SENDMSG
+    )
+}
+
 /// Whether it is such a call, and waits until everything is written. That also depends on its descriptor.
 pub fn sends(call: u64, args: &[u64; 6]) -> bool {
     let waits = |flags: u64| flags as i32 & libc::MSG_DONTWAIT == 0;

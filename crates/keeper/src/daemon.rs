@@ -183,6 +183,13 @@ pub fn run(keep: &Arc<Keep>, session: Option<Session>, mut inbox: Inbox) {
                 let _ = tx.send(());
                 continue;
             }
+            if let Item::Resume(tx) = item {
+                if session.is_none() {
+                    session = search.look(keep);
+                }
+                let _ = tx.send(());
+                continue;
+            }
             match &item {
                 Item::Report(r) if matches!(**r, Report::Moved { .. }) => pace.moved(),
                 Item::Begun => pace.next = Instant::now(),

@@ -28,21 +28,6 @@ const RECEIVES: i32 = libc::MSG_DONTWAIT
     | libc::MSG_NOSIGNAL
     | libc::MSG_CMSG_CLOEXEC;
 
-/// Whether a call sends or receives by its first argument.
-pub fn transfers(nr: i64) -> bool {
-    matches!(
-        nr,
-        libc::SYS_read
-            | libc::SYS_readv
-            | libc::SYS_recvfrom
-            | libc::SYS_recvmsg
-            | libc::SYS_write
-            | libc::SYS_writev
-            | libc::SYS_sendto
-            | libc::SYS_sendmsg
-    )
-}
-
 /// What such a call wants. `None`: home is to make it.
 pub fn transfer(n: &Notice, thread: &GuestThread) -> Option<Transfer> {
     let [_, at, len, flags, name, name_len] = n.args;

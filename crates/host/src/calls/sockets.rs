@@ -7,7 +7,7 @@
 //! from both hosts what no program has read before any later call on it is made.
 
 use super::post::{park, signal_is_pending};
-use super::socket_calls::{MSG_CONTROLLEN, MSG_FLAGS, MSG_NAMELEN, touched, transfer, transfers};
+use super::socket_calls::{MSG_CONTROLLEN, MSG_FLAGS, MSG_NAMELEN, touched, transfer};
 use super::socket_wait::{Again, again_soon, waits_behind};
 use super::{direct, socket_link, socket_polls};
 use crate::state::{
@@ -17,6 +17,7 @@ use crate::state::{
 use crate::sync::lock;
 use crate::threads;
 use armento_abi::Mem;
+use armento_abi::sends::transfers;
 use armento_tracee::notify::Notice;
 use armento_tracee::spawn;
 use armento_wire::sockets::{EndId, Recall, SOCKET_FRAME_MAX, SOCKET_WINDOW_MAX, SocketNews};
@@ -53,7 +54,7 @@ pub fn served(
     if proc.sockets.is_empty() {
         return false;
     }
-    if transfers(n.nr.into())
+    if transfers(n.nr as u64)
         && let Some(end) = host.sockets.of(proc, n.args[0] as i32)
     {
         return used(host, thread, n, &end, settled, again);

@@ -34,21 +34,6 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Whether a call moves bytes by its first argument.
-    pub fn concerns(nr: u16) -> bool {
-        matches!(
-            i64::from(nr),
-            libc::SYS_read
-                | libc::SYS_readv
-                | libc::SYS_recvfrom
-                | libc::SYS_recvmsg
-                | libc::SYS_write
-                | libc::SYS_writev
-                | libc::SYS_sendto
-                | libc::SYS_sendmsg
-        )
-    }
-
     /// A call of a body has moved bytes.
     pub fn count(&self, pid: Pid, fd: i32, now: Instant) {
         let mut all = lock(&self.counts);

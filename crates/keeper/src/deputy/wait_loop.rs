@@ -6,13 +6,13 @@ use super::host_link::Post;
 use super::limits;
 use super::readahead;
 use super::thread::Deputy;
-use super::traffic::Traffic;
 use super::work::{AGAIN, Doing, State, Work};
 use crate::cpu_time::{self, Results};
 use crate::descriptors;
 use crate::names::{Reply, Request};
 use crate::record::{Answer, CallId};
 use crate::sync::lock;
+use armento_abi::sends::transfers;
 use armento_abi::{Out, Packed, out_len, sends};
 use armento_model::{HomePid, HomeTid, Tid};
 use armento_tracee::region::DATA;
@@ -295,7 +295,7 @@ impl Deputy {
         };
         if let Some(Doing::Call { nr, args, .. }) = &doing
             && ret > 0
-            && Traffic::concerns(*nr)
+            && transfers((*nr).into())
         {
             let traffic = &self.link().traffic;
             traffic.count(self.pid, args[0] as i32, Instant::now());

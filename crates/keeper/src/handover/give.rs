@@ -33,6 +33,8 @@ const HOME_MAX: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
 /// Time for the last reports.
 const REPORTS_MAX: Duration = Duration::from_millis(500);
+/// Time for a new session after an attempt that failed.
+const HELLO_MAX: Duration = Duration::from_secs(12);
 /// The engine version from which hosts know that they are to end; those of an earlier one end two seconds later.
 const END_SINCE: u32 = 28;
 /// Time for hosts to end.
@@ -133,6 +135,10 @@ fn hand_over(keep: &Arc<Keep>, program: &CStr, change: Change) -> String {
     if let Some(why) = too_large(keep) {
         return why;
     }
+    // What can be seen before any process is moved for it.
+    if let Some(why) = keep.tracer.run(stands).flatten() {
+        return why;
+    }
     let until = Instant::now() + HOME_MAX;
     let mut away = Vec::new();
     let mut why = String::new();
@@ -147,6 +153,7 @@ fn hand_over(keep: &Arc<Keep>, program: &CStr, change: Change) -> String {
                     .tracer
                     .run(move |t| give(t, &program, change, goes_back));
                 drop(locks);
+                keep.daemon.resume(HELLO_MAX);
                 why = given.unwrap_or_else(|| "its programs have ended".to_owned());
             }
             Err(e) => {
@@ -334,6 +341,14 @@ fn hinders(t: &Tree) -> Option<String> {
     t.procs
         .is_empty()
         .then(|| "its programs have ended".to_owned())
+}
+
+/// A process at home that is traced and stopped by job control: its threads cannot be halted.
+fn stands(t: &mut Tree) -> Option<String> {
+    let home = t.procs.values().filter(|p| !p.is_away());
+    let mut stopped = home.filter(|p| trace::in_group_stop(p.pid) && is_traced(p.pid));
+    let pid = stopped.next()?.pid;
+    Some(format!("process {pid} is stopped (job control)"))
 }
 
 /// Whether this keeper traces one of its threads.

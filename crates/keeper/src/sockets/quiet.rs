@@ -5,6 +5,7 @@
 use crate::signals::break_calls_that;
 use crate::state::{Away, Keep, Tree};
 use armento_abi::Arg;
+use armento_abi::sends::transfers;
 use armento_model::Pid;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,18 +20,6 @@ const POLLS: [i64; 4] = [
     libc::SYS_ppoll,
     libc::SYS_select,
     libc::SYS_pselect6,
-];
-
-/// Calls that are issued again by their bodies, and wait at their host then.
-const TRANSFERS: [i64; 8] = [
-    libc::SYS_read,
-    libc::SYS_readv,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_write,
-    libc::SYS_writev,
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
 ];
 
 fn names(nr: i64, args: &[u64; 6], fd: i32) -> bool {
@@ -54,7 +43,7 @@ pub fn end_calls(keep: &Arc<Keep>, pid: Pid, fd: i32) -> Result<(), &'static str
             if nr == libc::SYS_restart_syscall {
                 return Err("a thread goes on with a wait that a move interrupted");
             }
-            if names(nr, &args, fd) && !TRANSFERS.contains(&nr) {
+            if names(nr, &args, fd) && !transfers(nr as u64) {
                 return Err("another call uses it just now");
             }
         }

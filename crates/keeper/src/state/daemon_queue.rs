@@ -14,6 +14,8 @@ pub enum Item {
     Begun,
     /// The session ends once what waits is sent, and none is begun for a while.
     Pause(SyncSender<()>),
+    /// It is begun now.
+    Resume(SyncSender<()>),
     Close(SyncSender<()>),
 }
 
@@ -73,6 +75,13 @@ impl DaemonQueue {
     pub fn pause(&self, limit: Duration) {
         let (tx, rx) = mpsc::sync_channel(1);
         self.push(Item::Pause(tx));
+        let _ = rx.recv_timeout(limit);
+    }
+
+    /// Begins a session after [`DaemonQueue::pause`], so that what is reported next is heard.
+    pub fn resume(&self, limit: Duration) {
+        let (tx, rx) = mpsc::sync_channel(1);
+        self.push(Item::Resume(tx));
         let _ = rx.recv_timeout(limit);
     }
 

@@ -77,7 +77,7 @@ fn order(core: &mut Core, tree: TreeId, root: Pid, wish: SafeWish) {
     core.keepers.order(tree, root, ticket, order, None);
 }
 
-/// A user who has chosen, or a test, is left alone.
+/// Not where its user has chosen, nor in a test.
 fn may_be_made_safe(hello: &KeeperHello) -> bool {
     hello.safe.is_none() && !hello.safe_chosen && !hello.storm && !hello.stay
 }

@@ -22,7 +22,7 @@ pub struct Lead {
 /// Which generation nodes boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// Grows with each choice. 0: nobody chose, it is the image's first.
+    /// Grows with each choice. 0: none was made, it is the image's first.
     pub turn: u64,
     pub number: u32,
     pub previous: Option<u32>,
