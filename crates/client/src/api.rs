@@ -27,6 +27,7 @@ pub use crate::mfs::{
     socket_of_mount,
 };
 pub use crate::orders::{Order, Ran, Report};
+pub use crate::pass::{Pass, default_dead_ms, default_freeze_ms};
 pub use crate::processes::{Dest, GuestInfo, ProcInfo, SafeInfo, SafeWish};
 pub use crate::upgrade::{
     Build, PART_MAX, PROGRAM_MAX, ProgramVersions, RunningBuild, StayingKeeper, UpgradeStep,
@@ -705,46 +706,6 @@ pub struct TrustInfo {
     pub homeward: u64,
     /// Guests here that are not accepted any more, on their way home.
     pub expelled: u64,
-}
-
-/// Access to a host that was admitted for one tree.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Pass {
-    pub node: NodeName,
-    /// `ip:port` where the host of this tree listens.
-    pub addr: String,
-    /// Our short-lived identity for this link, and the badge to expect there.
-    pub identity: armento_link::Identity,
-    pub expect: armento_link::Badge,
-    /// This node's settings of these names.
-    #[serde(default = "default_freeze_ms")]
-    pub freeze_ms: u64,
-    #[serde(default = "default_dead_ms")]
-    pub dead_ms: u64,
-    /// The mounts that this node shares with others.
-    #[serde(default)]
-    pub dfsa: Vec<SharedMount>,
-    /// The engine version that both sides use; 0 from a daemon that knows only its own: ours.
-    #[serde(default)]
-    pub engine: u32,
-}
-
-impl Pass {
-    pub fn common_engine(&self) -> u32 {
-        match self.engine {
-            0 => crate::own_engine::engine(),
-            engine => engine,
-        }
-    }
-}
-
-/// Hosts freeze a tree after 10 s without its home; home declares a host dead at 30 s.
-pub const fn default_freeze_ms() -> u64 {
-    10_000
-}
-
-pub const fn default_dead_ms() -> u64 {
-    30_000
 }
 
 /// One node, from the view of the node that was asked.

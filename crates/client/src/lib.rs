@@ -18,6 +18,7 @@ mod maintenance;
 mod mfs;
 mod orders;
 mod own_engine;
+mod pass;
 mod processes;
 mod session;
 mod sys;

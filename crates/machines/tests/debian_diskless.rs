@@ -91,39 +91,25 @@ fn machines_without_a_disk_become_nodes_by_bios_and_uefi() {
     assert!(why.contains("no boot server has heard of it"), "{why}");
     lab.on(2, Firmware::Bios, 1024);
     lab.joined("n2");
-    let seen = |number: u8, words: &str| {
-        lab.until(
-            &format!("n{number}: {words}"),
-            Duration::from_secs(60),
-            &|| {
-                let console = lab.console(number);
-                let mut lines = console.lines().rev().filter(|l| l.contains("probe n"));
-                lines
-                    .next()
-                    .filter(|l| l.contains(words))
-                    .map(str::to_owned)
-            },
-        )
-    };
     // Its name, its root, its own file of several, its network after networkd has started.
-    seen(2, "probe n2 root=overlay link=1");
-    seen(2, "edit=before tag=n2");
+    seen(&lab, 2, "probe n2 root=overlay link=1");
+    seen(&lab, 2, "edit=before tag=n2");
     assert!(lab.persistent("n2").join("var/log/was-here").exists());
     // An edit of the shared root is seen by a node that runs.
     fs::write(lab.root().join("srv/edit"), "seen\n").expect("edit");
-    seen(2, "edit=seen");
+    seen(&lab, 2, "edit=seen");
     let changes = lab.boot(&["image", "diff", "base"]);
     assert!(changes.contains("~ srv/edit (content)"), "{changes}");
 
     lab.on(3, Firmware::Uefi, 1536);
     lab.joined("n3");
-    seen(3, "probe n3 root=overlay link=1");
-    seen(3, "tag=n3");
+    seen(&lab, 3, "probe n3 root=overlay link=1");
+    seen(&lab, 3, "tag=n3");
     let nodes = lab.sh(&["nodes", "--json"]);
     assert_eq!(nodes.matches("\"alive\"").count(), 3, "{nodes}");
     // It takes programs of the other one. (The processor of this machine has features that emulated ones lack.)
     fs::write(lab.root().join("srv/order"), "n3\n").expect("order");
-    seen(2, "n3-took=7");
+    seen(&lab, 2, "n3-took=7");
 
     // A machine without a name: listed, claimed, and then a node of the inventory.
     lab.off(3);
@@ -143,7 +129,7 @@ fn machines_without_a_disk_become_nodes_by_bios_and_uefi() {
         &farm,
     ]);
     lab.joined("n4");
-    seen(4, "tag=all");
+    seen(&lab, 4, "tag=all");
 
     // The power fails, and comes back: the same node again, with what it kept.
     lab.off(2);
