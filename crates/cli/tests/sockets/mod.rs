@@ -11,6 +11,16 @@ const PROGRAM: &str = r#"use Socket; $| = 1; $SIG{PIPE} = "IGNORE"; socketpair(A
  while ($i % 64 || !-e "/tmp/stop") { syswrite(A, pack("N", ++$i)); $r = sysread(A, $b, 4); if (!$r) { print "its end\n"; last }
  $wrong++ if unpack("N", $b) != $i + 1 } close A; wait; print "wrong $wrong status $?\n";"#;
 
+/// The same over TCP; in the end both write a MiB before they read one, for which home's kernel has room.
+const BOTH_WRITE: &str = r#"use Socket; $| = 1; ($i, $wrong, $many) = (0, 0, 1 << 20); sub all { my ($f, $n) = @_; my $got = "";
+ while (length $got < $n) { sysread($f, $got, $n - length $got, length $got) or last } $got }
+ socket(L, PF_INET, SOCK_STREAM, 0); bind(L, sockaddr_in(0, INADDR_LOOPBACK)); listen(L, 1); $at = getsockname(L);
+ if (!($child = fork)) { socket(B, PF_INET, SOCK_STREAM, 0); connect(B, $at); while (1) { $n = unpack("N", all(B, 4)); last if !$n; syswrite(B, pack("N", $n + 1)) }
+ syswrite(B, "b" x $many); exit(all(B, $many) eq "a" x $many ? 0 : 1) }
+ accept(A, L); print "child $child\n";
+ while ($i % 64 || !-e "/tmp/stop") { syswrite(A, pack("N", ++$i)); $wrong++ if unpack("N", all(A, 4)) != $i + 1 }
+ syswrite(A, pack("N", 0) . "a" x $many); $wrong++ if all(A, $many) ne "b" x $many; wait; print "wrong $wrong status $?\n";"#;
+
 struct Pair<'a> {
     farm: &'a Farm,
     parent: String,
@@ -20,8 +30,12 @@ struct Pair<'a> {
 impl<'a> Pair<'a> {
     /// Both away, at n2 and n3, and their connection direct.
     fn start(farm: &'a Farm) -> Pair<'a> {
+        Pair::run(farm, PROGRAM)
+    }
+
+    fn run(farm: &'a Farm, program: &str) -> Pair<'a> {
         let start = format!(
-            "rm -f /tmp/stop; armento run --begin here perl -e '{PROGRAM}' >/tmp/out 2>/tmp/err </dev/null & echo $!"
+            "rm -f /tmp/stop; armento run --begin here perl -e '{program}' >/tmp/out 2>/tmp/err </dev/null & echo $!"
         );
         let parent = farm.sh("n1", &start).trim().to_owned();
         let mut child = String::new();
@@ -96,6 +110,8 @@ fn connections_go_from_node_to_node_and_come_back() {
     pair.moves(&pair.parent, "n3");
     pair.becomes_direct();
     pair.ends("wrong 0 status 0");
+
+    Pair::run(&farm, BOTH_WRITE).ends("wrong 0 status 0");
 
     // The way between the two nodes breaks; that of each to home does not.
     let pair = Pair::start(&farm);

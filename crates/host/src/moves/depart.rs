@@ -232,6 +232,13 @@ impl<'a> Departure<'a> {
     fn offer(&mut self) -> Result<()> {
         let accept = self.job.offer(&self.head, &mut opened(self.of.host))?;
         self.elsewhere = accept.vdso;
+        // Also of a move that tracks nothing.
+        if let Some(u) = &self.uffd
+            && !self.goes_on
+            && self.proc.tracked.swap(false, Ordering::AcqRel)
+        {
+            forget_marks(u, &self.first);
+        }
         if !accept.precopy {
             self.uffd = None;
         }
@@ -242,9 +249,7 @@ impl<'a> Departure<'a> {
     fn precopy(&mut self) -> Result<()> {
         let here = self.of.here;
         if let Some(u) = self.uffd.take() {
-            if self.proc.tracked.swap(true, Ordering::AcqRel) && !self.goes_on {
-                forget_marks(&u, &self.first);
-            }
+            self.proc.tracked.store(true, Ordering::Release);
             let mut now = survey(here, self.vdso)?;
             self.noted.mark(&mut now.areas);
             self.tracked = self.job.precopy(&u, &now, &self.proc.writes).is_ok();
@@ -315,7 +320,8 @@ fn opened(host: &Host) -> impl FnMut(&FileKey) -> Option<File> {
     move |k| files.get(k).and_then(|f| f.try_clone().ok())
 }
 
-/// An earlier move that failed has left its marks: where there is no page they look like one that is swapped out.
+/// An earlier move that failed, or a checkpoint, has left its marks: where there is no page they look like one that is
+/// swapped out, and would be sent as one.
 fn forget_marks(uffd: &Uffd, s: &Survey) {
     for a in &s.areas {
         // Memory that was never tracked refuses, and has none.
