@@ -1,11 +1,11 @@
-//! Keepers that run another program than this daemon are told to become its program, one after the other.
+//! Keepers that run another program than this daemon, and no copy of it, are told to become its program, one after the other.
 //!
 //! From: `noded/src/daemon/start.rs`. Next: `keeper/src/handover/give.rs`.
 //!
 //! One at a time: the bodies of a tree are at home meanwhile. A keeper of a version that does not know the order passes over
 //! it, and is not told again.
 
-use super::program::own_program;
+use super::program::{own_program, runs_own_program};
 use super::versions::file_of;
 use crate::keepers::{Keeper, KeeperProgram};
 use crate::state::Node;
@@ -30,7 +30,12 @@ pub async fn upgrade_keepers(node: Arc<Node>) {
     loop {
         tokio::time::sleep(LOOK).await;
         if node.settings().upgrade_keepers {
-            tell_next(&node);
+            let node = node.clone();
+            // It may read a program's file.
+            let told = tokio::task::spawn_blocking(move || tell_next(&node));
+            if let Err(e) = told.await {
+                tracing::warn!("keepers are not told to become this program: {e}");
+            }
         }
     }
 }
@@ -40,9 +45,17 @@ fn tell_next(node: &Node) {
     let Some(own) = file_of(Path::new("/proc/self/exe")) else {
         return;
     };
+    let unknown = |k: &&Keeper| k.program == KeeperProgram::Unknown;
+    let mut unknown: Vec<i32> = {
+        let core = node.lock();
+        let all = core.keepers.all().filter(unknown);
+        all.map(|k| k.hello.keeper).collect()
+    };
+    // One that cannot be looked at counts as the same: it may have ended.
+    unknown.retain(|pid| runs_own_program(*pid) != Some(false));
     let mut core = node.lock();
     for keeper in core.keepers.all_mut() {
-        if keeper.program == KeeperProgram::Unknown && is_program(keeper, own) {
+        if keeper.program == KeeperProgram::Unknown && unknown.contains(&keeper.hello.keeper) {
             keeper.program = KeeperProgram::Same;
         }
     }
@@ -75,10 +88,4 @@ fn tell_next(node: &Node) {
         ino,
     };
     keeper.out.send(0, Body::Order(order));
-}
-
-/// Whether it runs this file. One that cannot be looked at counts as the same: it may have ended.
-fn is_program(keeper: &Keeper, own: (u64, u64)) -> bool {
-    let program = format!("/proc/{}/exe", keeper.hello.keeper);
-    file_of(Path::new(&program)).is_none_or(|it| it == own)
 }

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,48 @@ pub fn own_hash() -> Option<&'static str> {
     static HASH: OnceLock<Option<String>> = OnceLock::new();
     let read = || Some(hex(&ca_hash(&fs::read("/proc/self/exe").ok()?)));
     HASH.get_or_init(read).as_deref()
+}
+
+/// Whether process `pid` runs this program: its file, or a copy of it, which is compared once. `None`: it cannot be looked
+/// at, or has ended.
+pub fn runs_own_program(pid: i32) -> Option<bool> {
+    static COMPARED: Mutex<Vec<(Look, bool)>> = Mutex::new(Vec::new());
+    let own = look(Path::new("/proc/self/exe"))?;
+    let path = PathBuf::from(format!("/proc/{pid}/exe"));
+    let its = look(&path)?;
+    if its == own {
+        return Some(true);
+    }
+    let mut compared = COMPARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, same)) = compared.iter().find(|(look, _)| *look == its) {
+        return Some(*same);
+    }
+    let same = its.size == own.size && program_hash(&path).ok()?.0 == own_hash()?;
+    if compared.len() >= COMPARED_MAX {
+        compared.remove(0);
+    }
+    compared.push((its, same));
+    Some(same)
+}
+
+/// Copies of which it is remembered whether they are this program.
+const COMPARED_MAX: usize = 16;
+
+/// One state of a file.
+#[derive(PartialEq, Eq)]
+struct Look {
+    file: (u64, u64),
+    size: u64,
+    changed: (i64, i64),
+}
+
+fn look(path: &Path) -> Option<Look> {
+    let it = fs::metadata(path).ok()?;
+    Some(Look {
+        file: (it.dev(), it.ino()),
+        size: it.size(),
+        changed: (it.ctime(), it.ctime_nsec()),
+    })
 }
 
 /// SHA-256 of a program's file, hexadecimal, and its size.
@@ -272,6 +314,29 @@ mod tests {
         );
         assert_eq!(version(&path), "1.0");
         assert_eq!(fs::read_dir(&dir.0).expect("files").count(), 2);
+    }
+
+    #[test]
+    fn a_copy_of_this_program_is_the_same_program() {
+        let dir = Dir::new("copy");
+        let copy = dir.0.join("copy");
+        fs::copy("/proc/self/exe", &copy).expect("a copy");
+        let runs = |program: &str| {
+            // A full pipe: it stands at its first write. KERNEL: pipe(7): 64 KiB.
+            let (_reader, mut writer) = io::pipe().expect("a pipe");
+            writer.write_all(&[0; 64 << 10]).expect("room");
+            let mut child = Command::new(program);
+            child.arg("--help").stdin(Stdio::null()).stdout(writer);
+            let mut child = child.spawn().expect("a process");
+            let same = runs_own_program(child.id() as i32);
+            let _ = child.kill();
+            let _ = child.wait();
+            same
+        };
+        assert_eq!(runs("/bin/cat"), Some(false));
+        assert_eq!(runs_own_program(std::process::id() as i32), Some(true));
+        assert_eq!(runs(&copy.to_string_lossy()), Some(true));
+        assert_eq!(runs_own_program(i32::MAX), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What runs on this node, by version.
 
-use super::program::{own_hash, own_program, previous};
+use super::program::{own_hash, own_program, previous, runs_own_program};
 use crate::keepers::KeeperProgram;
 use crate::state::Node;
 use armento_client::api::{Build, RunningBuild, StayingKeeper, VersionsInfo};
@@ -24,7 +24,7 @@ struct Runs {
     away: u64,
 }
 
-/// Blocks while the program's file is read, the first time.
+/// Blocks while files of programs are read, each the first time.
 pub fn versions_info(node: &Node) -> VersionsInfo {
     let (keepers, staying, hosts) = {
         let core = node.lock();
@@ -76,8 +76,8 @@ pub fn versions_info(node: &Node) -> VersionsInfo {
         allow_upgrade: node.settings().allow_upgrade,
         upgrade_keepers: node.settings().upgrade_keepers,
         staying,
-        keepers: grouped(keepers, ours),
-        hosts: grouped(hosts, ours),
+        keepers: grouped(keepers),
+        hosts: grouped(hosts),
     }
 }
 
@@ -87,11 +87,10 @@ pub fn file_of(path: &Path) -> Option<(u64, u64)> {
     Some((it.dev(), it.ino()))
 }
 
-fn grouped(all: Vec<Runs>, ours: Option<(u64, u64)>) -> Vec<RunningBuild> {
+fn grouped(all: Vec<Runs>) -> Vec<RunningBuild> {
     let mut groups: BTreeMap<(Build, bool), RunningBuild> = BTreeMap::new();
     for it in all {
-        let program = format!("/proc/{}/exe", it.pid);
-        let same_file = ours.is_some() && file_of(Path::new(&program)) == ours;
+        let same_file = runs_own_program(it.pid) == Some(true);
         let key = (it.build, same_file);
         if groups.len() >= BUILDS_MAX && !groups.contains_key(&key) {
             continue;
