@@ -94,11 +94,12 @@ int main(void)
     pid_t child = fork();
     if (!child) {
         pthread_mutex_lock(&ship->robust);
-        strcpy(ship->text, "the captain is dead");
+        strcpy(ship->text + 1, "he captain is dead");
+        __atomic_store_n(ship->text, 't', __ATOMIC_RELEASE); /* the last byte: the parent looks for it */
         for (;;)
             rest(1000);
     }
-    while (!ship->text[0])
+    while (!__atomic_load_n(ship->text, __ATOMIC_ACQUIRE))
         rest(3);
     say("'%s'", ship->text);
     kill(child, SIGKILL);
