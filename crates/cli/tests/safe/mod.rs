@@ -161,6 +161,58 @@ fn a_running_program_becomes_safe() {
     farm.sh("n2", KILL_HOSTS);
     job.leaves("n2");
     job.ends_as_native();
+    those_that_share_memory_are_handed_over(&farm);
+}
+
+/// A parent and a child that count in turn, in memory that both map, until /tmp/stop is there.
+const SHARED: &str = r#"import mmap, os, time
+m, n = mmap.mmap(-1, 4096), 0
+child = os.fork()
+mine = 0 if child else 1
+if child: print(child, flush=True)
+turn = lambda at: int.from_bytes(m[at:at + 8], "little")
+while not os.path.exists("/tmp/stop"):
+    t = turn(0)
+    if t % 2 == mine: n += 1; m[0:8] = (t + 1).to_bytes(8, "little")
+    else: time.sleep(0.001)
+if not child: m[8:16] = n.to_bytes(8, "little"); os._exit(0)
+os.waitpid(child, 0)
+print("wrong", turn(0) - turn(8) - n)
+"#;
+
+/// A safe tree is one whose keeper began anew: both come home together, and go back together.
+fn those_that_share_memory_are_handed_over(farm: &Farm) {
+    let start = format!(
+        "rm -f /tmp/stop; armento run --on n2 python3 -c '{SHARED}' > /tmp/out 2>/tmp/err </dev/null & echo $!"
+    );
+    let parent = farm.sh("n1", &start).trim().to_owned();
+    let mut child = String::new();
+    until("its child", || {
+        child = farm.sh("n1", "head -1 /tmp/out").trim().to_owned();
+        !child.is_empty()
+    });
+    let both_away = || {
+        let doc = json(farm, "n1", "armento ps --json");
+        let all = doc.map(|d| d["procs"].clone()).unwrap_or_default();
+        let place = |pid: &String| {
+            let mut all = all.as_array().into_iter().flatten();
+            let one = all.find(|p| p["pid"].as_u64() == pid.parse().ok());
+            one.and_then(|p| p["place"].as_str().map(str::to_owned))
+        };
+        [&parent, &child].map(place) == [Some("n2".to_owned()), Some("n2".to_owned())]
+    };
+    until("both at their node", both_away);
+    for wish in ["--every 3600", "--off"] {
+        farm.sh("n1", &format!("armento safe {parent} {wish}"));
+        until("both at their node again", both_away);
+    }
+    farm.sh("n1", "touch /tmp/stop");
+    until("its end", || {
+        let lives = format!("kill -0 {parent}");
+        !farm.run("n1", &lives).status.success()
+    });
+    let said = farm.sh("n1", "cat /tmp/out /tmp/err");
+    assert_eq!(said, format!("{child}\nwrong 0\n"));
 }
 
 #[test]

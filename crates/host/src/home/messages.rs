@@ -135,7 +135,10 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
         }
         ToHost::Send { mv, pid, to } => {
             let s = host.clone();
+            // Before the next message: those that share memory look for the orders of the others.
+            host.outgoing.order(mv, pid);
             if let Err(e) = spawn::start("send", move || moves::depart(&s, mv, pid, to)) {
+                host.outgoing.over(mv, pid);
                 let (stay, detail) = (Stay::NoRoom, format!("no thread for the move: {e}"));
                 host.home.send(&ToHome::Failed { mv, stay, detail });
             }

@@ -40,13 +40,16 @@ const HEARD_MAX: Duration = Duration::from_millis(2500);
 
 pub fn depart(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) {
     if let Err(e) = leave(host, mv, pid, to) {
-        failed(host, mv, &e);
+        failed(host, mv, pid, &e);
     }
+    host.outgoing.over(mv, pid);
     sys::give_back();
 }
 
-fn failed(shared: &Shared, mv: MoveId, e: &MigrateError) {
-    let (stay, detail) = (e.stay(), e.to_string());
+fn failed(shared: &Shared, mv: MoveId, pid: HomePid, e: &MigrateError) {
+    // At once: those that share its memory do not wait for it any more.
+    shared.outgoing.over(mv, pid);
+    let (stay, detail) = (e.stay(), e.detail());
     shared.home.send(&ToHome::Failed { mv, stay, detail });
 }
 
@@ -73,7 +76,7 @@ fn leave(host: &Arc<Host>, mv: MoveId, pid: HomePid, to: Whither) -> Result<()> 
         checkpoint,
     };
     if let Err(e) = send(&m, source, &mut pair) {
-        failed(host, mv, &e);
+        failed(host, mv, pid, &e);
         // Home reads from it when the process comes home, and sends Abort when it ends.
         outgoing.cut();
         await_verdict(&m);

@@ -15,10 +15,13 @@ use armento_wire::talk::ObjectId;
 use armento_wire::write_frame;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long bodies that share memory may take to stand still, each after the other.
 const TOGETHER_MAX: Duration = Duration::from_secs(3);
+/// … and one of them to end that does not move: its last call may be on its way to home.
+const ENDS_MAX: Duration = Duration::from_millis(100);
 
 /// Bodies that share memory with that of `pid`, itself among them, and what they map of it.
 pub fn partners(guests: &GuestTable, pid: HomePid) -> Result<Vec<(HomePid, Vec<Area>)>> {
@@ -45,24 +48,34 @@ pub fn partners(guests: &GuestTable, pid: HomePid) -> Result<Vec<(HomePid, Vec<A
     Ok(all)
 }
 
-/// Waits until all bodies that share memory with `pid` stand still, too: home asks for all of them at once.
+/// Waits until all bodies that share memory with `pid` stand still, too: home asks for all of them at once. One that was
+/// forked since is not among them, and the move fails: it runs on.
 pub fn all_frozen(host: &Arc<Host>, pid: HomePid) -> Result<()> {
-    let until = Instant::now() + TOGETHER_MAX;
+    let begun = Instant::now();
     loop {
-        let late = host.tracer.run(move |guests| -> Result<Option<HomePid>> {
-            let all = partners(guests, pid)?;
-            let still = |p: &HomePid| guests.bodies.get(p).is_none_or(|b| b.still());
-            Ok(all.into_iter().map(|(p, _)| p).find(|p| !still(p)))
-        });
-        let Some(p) = late.unwrap_or(Err(MigrateError::Ended))? else {
+        let late = host.tracer.run(move |guests| late_partner(guests, pid));
+        let Some((p, ends)) = late.unwrap_or(Err(MigrateError::Ended))? else {
             return Ok(());
         };
-        if Instant::now() > until {
+        let max = match host.outgoing.is_ordered(p) {
+            true => TOGETHER_MAX,
+            false if ends => ENDS_MAX,
+            false => Duration::ZERO,
+        };
+        if begun.elapsed() > max {
             let why = format!("process {p}, which shares its memory, does not stand still");
             return Err(MigrateError::Stays(Stay::Busy, why));
         }
         std::thread::sleep(Duration::from_micros(200));
     }
+}
+
+/// A body that shares memory with that of `pid` and runs, and whether it is ending.
+fn late_partner(guests: &GuestTable, pid: HomePid) -> Result<Option<(HomePid, bool)>> {
+    let all = partners(guests, pid)?;
+    let mut bodies = all.iter().filter_map(|(p, _)| guests.bodies.get(p));
+    let late = bodies.find(|b| !b.still());
+    Ok(late.map(|b| (b.pid, b.proc.exiting.load(Ordering::Acquire))))
 }
 
 /// Bytes of an object in one frame.

@@ -26,6 +26,8 @@ pub struct OutgoingMoves {
 #[derive(Default)]
 struct Table {
     under_way: HashMap<HomePid, (MoveId, Option<TcpStream>)>,
+    /// Moves that home has ordered, until they have failed or everything is sent.
+    ordered: HashMap<HomePid, MoveId>,
     /// Moves that home gave up, the latest last.
     aborted: VecDeque<MoveId>,
 }
@@ -34,6 +36,23 @@ struct Table {
 pub struct OutgoingMove<'a>(&'a OutgoingMoves, HomePid);
 
 impl OutgoingMoves {
+    /// Home has ordered a move of `pid`; it begins in a thread of its own.
+    pub fn order(&self, mv: MoveId, pid: HomePid) {
+        lock(&self.table).ordered.insert(pid, mv);
+    }
+
+    /// The move has failed, or everything is sent.
+    pub fn over(&self, mv: MoveId, pid: HomePid) {
+        let mut table = lock(&self.table);
+        if table.ordered.get(&pid) == Some(&mv) {
+            table.ordered.remove(&pid);
+        }
+    }
+
+    pub fn is_ordered(&self, pid: HomePid) -> bool {
+        lock(&self.table).ordered.contains_key(&pid)
+    }
+
     /// Waits until no other move of `pid` is under way. `closer`: what breaks the connection over which it goes.
     pub fn begin(
         &self,
@@ -150,6 +169,17 @@ mod tests {
         drop(ours);
         one.cut();
         assert_eq!(theirs.read(&mut [0]).expect("an end"), 0);
+    }
+
+    #[test]
+    fn an_order_stands_until_its_own_move_is_over() {
+        let all = OutgoingMoves::default();
+        all.order(1, SEVEN);
+        all.order(2, SEVEN);
+        all.over(1, SEVEN);
+        assert!(all.is_ordered(SEVEN) && !all.is_ordered(EIGHT));
+        all.over(2, SEVEN);
+        assert!(!all.is_ordered(SEVEN));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::written::{Handed, HandedThreads, Standing, StandingThread, VERSION};
 use crate::lifecycle::scan_children;
 use crate::moves::move_now;
 use crate::remote::forget_kept;
+use crate::sharing::sharers_of;
 use crate::state::{Keep, MoveLock, Place, Process, Safety, Task, Tree, Why};
 use crate::sys;
 use crate::traced::{call_fixups, resume_process};
@@ -204,25 +205,35 @@ fn all_home<'a>(
         }
         let mut begins = false;
         for pid in new {
-            let Ok(turn) = keep.move_locks.take(pid) else {
+            if locked.contains(&pid) {
+                // It shares memory with one before, and came home with it.
+                continue;
+            }
+            let Ok(mut turn) = keep.move_locks.take(pid) else {
                 return Err(format!("a move of process {pid} does not end"));
             };
             match look(keep, pid) {
-                Some(Found::Begins) => begins = true,
-                Some(Found::Away(node, by_hand)) => {
-                    away.push((pid, node, by_hand));
-                    let home = move_now(keep, pid, &Dest::Home, false);
+                Some(Found::Begins) => {
+                    begins = true;
+                    continue;
+                }
+                Some(Found::Away(..)) => {
+                    let mut group = sharers_of(pid);
+                    group.retain(|p| !locked.contains(p));
+                    for pid in &group {
+                        if let Some(Found::Away(node, by_hand)) = look(keep, *pid) {
+                            away.push((*pid, node, by_hand));
+                        }
+                    }
+                    let home = move_now(keep, &mut turn, pid, &Dest::Home, false);
                     home.map_err(|e| format!("process {pid} cannot come home: {e}"))?;
-                    locked.insert(pid);
-                    locks.push(turn);
                 }
-                Some(Found::Home) => {
-                    locked.insert(pid);
-                    locks.push(turn);
-                }
+                Some(Found::Home) => {}
                 // It has ended.
-                None => {}
+                None => continue,
             }
+            locked.extend(turn.pids());
+            locks.push(turn);
         }
         if Instant::now() >= until {
             return Err("its programs do not all come home in time".to_owned());

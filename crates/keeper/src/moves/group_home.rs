@@ -33,10 +33,19 @@ pub fn group_home(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Resu
             (*pid, keep.moves.begin(tx, &[link]), news)
         })
         .collect();
+    // All orders before the first freeze: the host knows by then which are to stand still together.
+    let orders = moves.iter();
+    orders.for_each(|(pid, mv, _)| home::order(keep, *pid, link, *mv));
     let got: Vec<Result<_>> = std::thread::scope(|s| {
         let fetch = |(pid, mv, _): &Homeward| {
             let (pid, mv) = (*pid, *mv);
-            let work = move || home::fetch(keep, pid, link, mv).map_err(|e| about(pid, e));
+            let work = move || {
+                home::fetch(keep, pid, link, mv).map_err(|e| {
+                    // At once: one that is ending ends only then, and the others wait for it.
+                    home::give_back(keep, pid, link, mv);
+                    about(pid, e)
+                })
+            };
             std::thread::Builder::new().spawn_scoped(s, work)
         };
         let all: Vec<_> = moves.iter().map(fetch).collect();

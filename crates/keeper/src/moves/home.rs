@@ -42,6 +42,7 @@ pub fn bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>) -> Result<MoveCos
 
 fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<MoveCost> {
     let l = link.clone();
+    order(keep, pid, link, mv);
     let done = fetch(keep, pid, link, mv).and_then(|got| {
         let (bytes, frozen) = (got.bytes, got.frozen);
         let flip = move |t: &mut Tree| {
@@ -64,15 +65,19 @@ fn try_bring(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
     }
 }
 
-/// Everything of a process that is away. After `Ok` its memory is here, its threads are still deputies, stopped,
-/// and the host has it all the same.
-pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Fetched> {
+/// Tells the host to send it; [`fetch`] follows.
+pub fn order(keep: &Keep, pid: Pid, link: &HostLink, mv: MoveId) {
     keep.tracer.run(move |t| t.set_coming_home(pid, true));
     link.send(&ToHost::Send {
         mv,
         pid: HomePid::of_home(pid),
         to: Whither::Home,
     });
+}
+
+/// Everything of a process that is away and was ordered. After `Ok` its memory is here, its threads are still deputies,
+/// stopped, and the host has it all the same.
+pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Fetched> {
     let mut b = Return {
         keep: keep.clone(),
         pid,

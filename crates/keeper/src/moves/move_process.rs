@@ -8,7 +8,7 @@ use super::group_out::group_out;
 use super::outcome::MoveCost;
 use super::{home, onward, out};
 use crate::sharing::{maps_shared_object, partner_of_stay, sharers_of};
-use crate::state::{Keep, Place, Process, StayReason, Tree};
+use crate::state::{Keep, MoveLock, Place, Process, StayReason, Tree};
 use crate::traced::refuses_move;
 use armento_client::api::Dest;
 use armento_migrate::{MigrateError, Result};
@@ -46,17 +46,18 @@ pub fn move_process(
     storm: bool,
 ) -> Result<(NodeName, MoveCost)> {
     await_exec(keep, pid);
-    let _turn = keep.move_locks.take(pid)?;
+    let mut turn = keep.move_locks.take(pid)?;
     if keep.settings.spread && is_at_exec(keep, pid) {
         let why = "its program is just being placed".into();
         return Err(MigrateError::Stays(Stay::Busy, why));
     }
-    move_now(keep, pid, to, storm)
+    move_now(keep, &mut turn, pid, to, storm)
 }
 
-/// Moves one process; remembers why when it stays.
+/// Moves one process; remembers why when it stays. `turn`: of it; those that share its memory are added.
 pub fn move_now(
     keep: &Arc<Keep>,
+    turn: &mut MoveLock<'_>,
     pid: Pid,
     to: &Dest,
     storm: bool,
@@ -83,7 +84,7 @@ pub fn move_now(
     let group = sharers_of(pid);
     let joint = group.len() > 1 || maps_shared_object(keep, pid);
     let r = match (to, &now) {
-        _ if joint && *to != Dest::Balance => together(keep, (pid, &group), to, storm),
+        _ if joint && *to != Dest::Balance => together(keep, turn, (pid, &group), to, storm),
         (Dest::Balance, _) => {
             keep.tracer.run(move |t| t.unlock(pid));
             Ok(MoveCost::default())
@@ -91,7 +92,7 @@ pub fn move_now(
         (Dest::Home | Dest::Hold, Place::Home) => Ok(MoveCost::default()),
         (Dest::Home | Dest::Hold, Place::Away(l)) => home::bring(keep, pid, l),
         (Dest::Node(n), _) if *n == keep.settings.node => {
-            return move_now(keep, pid, &Dest::Home, storm);
+            return move_now(keep, turn, pid, &Dest::Home, storm);
         }
         (Dest::Node(n), Place::Home) => out::out(keep, pid, n),
         (Dest::Node(n), Place::Away(l)) if l.node == *n => Ok(MoveCost::default()),
@@ -127,6 +128,7 @@ pub fn move_now(
 /// Processes that share memory move as one. Between two hosts their way is over home.
 fn together(
     keep: &Arc<Keep>,
+    turn: &mut MoveLock<'_>,
     (first, group): (Pid, &[Pid]),
     to: &Dest,
     storm: bool,
@@ -141,10 +143,7 @@ fn together(
             return Err(MigrateError::Stays(Stay::UnsupportedCall, why));
         }
     }
-    let others = group.iter().filter(|p| **p != first);
-    let _turns = others
-        .map(|p| keep.move_locks.take(*p))
-        .collect::<Result<Vec<_>>>()?;
+    turn.widen(group)?;
     let mut done = MoveCost::default();
     if let Place::Away(link) = place_of_group(keep, group)? {
         if node == Some(&link.node) {

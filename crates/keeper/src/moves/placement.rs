@@ -26,12 +26,13 @@ const PLACE_LATE: Duration = Duration::from_millis(250);
 /// Places a fresh image that stands at its exec stop, or lets it go at home.
 pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
     // A move of the image before it notices soon that it is no more.
-    let turn = keep.move_locks.take(pid);
+    let mut turn = keep.move_locks.take(pid);
     if !is_at_exec(keep, pid) {
         return;
     }
     let node = choose(keep, pid);
-    if let Some(node) = node.filter(|n| turn.is_ok() && *n != keep.settings.node) {
+    let node = node.filter(|n| *n != keep.settings.node);
+    if let (Some(node), Ok(turn)) = (node, &mut turn) {
         if let Some(e) = early_connection(keep, &node) {
             lock(&keep.early_connections).insert(pid, e);
         }
@@ -43,8 +44,8 @@ pub fn place_at_exec(keep: &Arc<Keep>, pid: Pid) {
         let to = Dest::Node(node.clone());
         let waits = move |t: &mut Tree| t.awaits_named_node(pid);
         let gone = match keep.tracer.run(waits) {
-            Some(true) => refusal::while_links_break(|| move_now(keep, pid, &to, false)),
-            _ => move_now(keep, pid, &to, false),
+            Some(true) => refusal::while_links_break(|| move_now(keep, turn, pid, &to, false)),
+            _ => move_now(keep, turn, pid, &to, false),
         };
         lock(&keep.early_connections).remove(&pid);
         keep.daemon.report(Report::Placed { pid });

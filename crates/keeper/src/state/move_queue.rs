@@ -117,28 +117,86 @@ pub struct MoveLocks {
     freed: Condvar,
 }
 
-/// The right to move a process, until dropped.
-pub struct MoveLock<'a>(&'a MoveLocks, Pid);
+/// The right to move these processes, until dropped.
+pub struct MoveLock<'a>(&'a MoveLocks, Vec<Pid>);
 
 impl MoveLocks {
     pub fn take(&self, pid: Pid) -> Result<MoveLock<'_>> {
-        let busy = lock(&self.busy);
-        let wait = self
-            .freed
-            .wait_timeout_while(busy, TURN_MAX, |b| b.contains(&pid));
-        let (mut busy, late) = wait.unwrap_or_else(|e| e.into_inner());
-        if late.timed_out() {
-            let why = "another move of it does not end".into();
-            return Err(MigrateError::Stays(Stay::Busy, why));
+        let mut one = MoveLock(self, Vec::new());
+        one.widen(&[pid])?;
+        Ok(one)
+    }
+}
+
+impl MoveLock<'_> {
+    pub fn pids(&self) -> &[Pid] {
+        &self.1
+    }
+
+    /// Takes these processes, too. If another move has one of them, nothing is held while that is waited for: two that
+    /// wait for each other would not end. After an error nothing is held any more.
+    pub fn widen(&mut self, pids: &[Pid]) -> Result<()> {
+        let mut busy = lock(&self.0.busy);
+        let new: Vec<Pid> = pids
+            .iter()
+            .filter(|p| !self.1.contains(p))
+            .copied()
+            .collect();
+        let mut wanted = self.1.clone();
+        wanted.extend(new);
+        if wanted[self.1.len()..].iter().any(|p| busy.contains(p)) {
+            busy.retain(|p| !self.1.contains(p));
+            self.1.clear();
+            self.0.freed.notify_all();
+            let meets = |b: &mut HashSet<Pid>| wanted.iter().any(|p| b.contains(p));
+            let waited = self.0.freed.wait_timeout_while(busy, TURN_MAX, meets);
+            let (free, late) = waited.unwrap_or_else(|e| e.into_inner());
+            if late.timed_out() {
+                let why = "another move of it does not end".into();
+                return Err(MigrateError::Stays(Stay::Busy, why));
+            }
+            busy = free;
         }
-        busy.insert(pid);
-        Ok(MoveLock(self, pid))
+        busy.extend(&wanted);
+        self.1 = wanted;
+        Ok(())
     }
 }
 
 impl Drop for MoveLock<'_> {
     fn drop(&mut self) {
-        lock(&self.0.busy).remove(&self.1);
+        lock(&self.0.busy).retain(|p| !self.1.contains(p));
         self.0.freed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn one_that_waits_for_more_holds_nothing() {
+        let locks = MoveLocks::default();
+        let second = locks.take(2).expect("a free one");
+        std::thread::scope(|s| {
+            let (tx, rx) = mpsc::channel();
+            let locks = &locks;
+            let both = s.spawn(move || {
+                let mut first = locks.take(1).expect("a free one");
+                tx.send(()).expect("a reader");
+                first.widen(&[1, 2]).expect("both, later");
+                assert_eq!(locks.busy.lock().expect("the set").len(), 2);
+            });
+            rx.recv().expect("that it begins to wait");
+            // It would wait for ever if the other kept its own.
+            let one = locks
+                .take(1)
+                .expect("free while the other waits, or before");
+            drop(one);
+            drop(second);
+            both.join().expect("both");
+        });
+        assert!(locks.busy.lock().expect("the set").is_empty());
     }
 }
