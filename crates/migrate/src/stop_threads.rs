@@ -145,6 +145,14 @@ pub fn cannot_be_traced(tracer: Pid) -> MigrateError {
     }
 }
 
+/// The first thread of `pid` has ended: with its process, or before the others.
+fn ended(pid: Pid) -> MigrateError {
+    match status::threads(pid).is_ok_and(|all| all.len() > 1) {
+        true => MigrateError::Stays(Stay::Busy, "its first thread has ended".into()),
+        false => MigrateError::Ended,
+    }
+}
+
 impl StoppedThreads {
     pub fn new(pid: Pid) -> StoppedThreads {
         StoppedThreads {
@@ -192,7 +200,16 @@ impl StoppedThreads {
                     }
                     Err(TraceError::Gone(_)) if t != self.pid => {}
                     Err(TraceError::Os { err, .. }) if err.raw_os_error() == Some(libc::EPERM) => {
-                        let tracer = status::read(t).map_or(0, |s| s.tracer);
+                        let seen = status::read(t).ok();
+                        if seen.as_ref().is_none_or(|s| matches!(s.state, 'Z' | 'X')) {
+                            // KERNEL: ptrace_attach says EPERM of a thread that has ended, too.
+                            if t == self.pid {
+                                return Err(ended(t));
+                            }
+                            self.seized.insert(t);
+                            continue;
+                        }
+                        let tracer = seen.map_or(0, |s| s.tracer);
                         if tracer as u32 == std::process::id() {
                             // It is seized already.
                             self.seized.insert(t);
