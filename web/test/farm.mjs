@@ -74,8 +74,8 @@ async function accessible(page, where) {
 const tile = (page, node) => page.locator(`article[data-node="${node}"]`);
 const chip = (page, k, node) => (node ? tile(page, node) : page).locator(`li:not([inert]) button[data-proc="${k}"]`);
 const token = async (more = '') => JSON.parse(await sh('n1', `armento web --json ${more}`)).open;
-async function start(node, name, command) {
-  await sh(node, `(sh -c 'echo $$ > /tmp/${name}; exec armento run --stay ${command}' >/dev/null 2>&1 &) ; i=0; until armento ps --json | grep -q "\\"pid\\": $(cat /tmp/${name} 2>/dev/null || echo none)[,]"; do i=$((i+1)); [ $i -lt 300 ] || exit 1; sleep 0.1; done`);
+async function start(node, name, command, options = '--stay') {
+  await sh(node, `(sh -c 'echo $$ > /tmp/${name}; exec armento run ${options} ${command}' >/dev/null 2>&1 &) ; i=0; until armento ps --json | grep -q "\\"pid\\": $(cat /tmp/${name} 2>/dev/null || echo none)[,]"; do i=$((i+1)); [ $i -lt 300 ] || exit 1; sleep 0.1; done`);
   return Number(await sh(node, `cat /tmp/${name}`));
 }
 const place = async (node, pid) => JSON.parse(await sh(node, 'armento ps --json')).procs.find((p) => p.pid === pid)?.place;
@@ -185,7 +185,7 @@ const TALK = `use Socket; socketpair(A, B, AF_UNIX, SOCK_STREAM, 0); if (!($c = 
 close B; open(F, ">", "/tmp/child"); print F $c; close F; while (1) { syswrite(A, "ping"); sysread(A, $b, 4) or last }`;
 await fact('what is kept safe, what goes from node to node, what is stopped', async () => {
   const facts = page.locator('dl.facts').first();
-  const safe = await start('n1', 's', `--safe=1 perl -e '"'"'1 while 1'"'"'`);
+  const safe = await start('n1', 's', `perl -e '"'"'1 while 1'"'"'`, '--begin here --safe=1');
   await sh('n1', `armento migrate ${safe} n2 && renice -n 5 -p ${safe}`);
   await page.goto(`${base}#/process/n1/${safe}`);
   await page.getByRole('heading', { name: 'Safe' }).waitFor();

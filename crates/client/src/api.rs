@@ -502,7 +502,7 @@ pub enum Answer {
         safe: Option<SafeInfo>,
         /// As in [`ProcInfo`].
         #[serde(default)]
-        connections: Option<Connections>,
+        connections: Option<Box<Connections>>,
     },
     Moved {
         pid: Pid,

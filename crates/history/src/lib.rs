@@ -24,7 +24,7 @@ pub use error::HistoryError;
 /// The zone in which days begin.
 pub use jiff::tz::TimeZone;
 pub use jobs::{Began, Job, Jobs, Uses};
-pub use merge::merge;
+pub use merge::merge_answers;
 pub use query::read;
 pub use recorder::{Recorder, Settings};
 pub use store::Store;

@@ -6,7 +6,11 @@ use std::collections::BTreeMap;
 
 /// The rows of all homes in the order of one home's answer ([`crate::read`]), and whether some were left out. Rows with one key
 /// are summed up; jobs are of one home each.
-pub fn merge(by: HistoryBy, answers: Vec<Vec<HistoryRow>>, limit: u32) -> (Vec<HistoryRow>, bool) {
+pub fn merge_answers(
+    by: HistoryBy,
+    answers: Vec<Vec<HistoryRow>>,
+    limit: u32,
+) -> (Vec<HistoryRow>, bool) {
     let all = answers.into_iter().flatten();
     let mut rows: Vec<HistoryRow> = match by {
         HistoryBy::Job => all.collect(),
@@ -88,19 +92,19 @@ mod tests {
             vec![row("cc1", 5), row("lame", 4)],
             vec![row("lame", 3), row("sh", 1)],
         ];
-        let (rows, more) = merge(HistoryBy::Command, answers.clone(), 2);
+        let (rows, more) = merge_answers(HistoryBy::Command, answers.clone(), 2);
         let said: Vec<_> = rows
             .iter()
             .map(|r| (&*r.key, r.jobs, r.home_cpu_ms))
             .collect();
         assert_eq!(said, [("lame", 2, 7), ("cc1", 1, 5)]);
         assert!(more && rows[0].moves == u64::MAX);
-        assert!(!merge(HistoryBy::Command, answers, 3).1);
+        assert!(!merge_answers(HistoryBy::Command, answers, 3).1);
     }
 
     #[test]
     fn jobs_of_two_homes_stay_two_the_newest_first() {
-        let (rows, more) = merge(
+        let (rows, more) = merge_answers(
             HistoryBy::Job,
             vec![vec![job("n1", 5)], vec![job("n2", 9)]],
             30,
@@ -114,7 +118,7 @@ mod tests {
             vec![row("2026-11-29", 1)],
             vec![row("2026-11-30", 1), row("2026-11-29", 1)],
         ];
-        let (rows, _) = merge(HistoryBy::Day, days, 30);
+        let (rows, _) = merge_answers(HistoryBy::Day, days, 30);
         let said: Vec<_> = rows.iter().map(|r| (&*r.key, r.jobs)).collect();
         assert_eq!(said, [("2026-11-30", 1), ("2026-11-29", 2)]);
     }

@@ -312,7 +312,7 @@ fn news(keep: &Arc<Keep>, session: &mut Option<Control>) -> bool {
     loop {
         match c.session.news() {
             Ok(Some(News::Order(o))) => take(keep, o),
-            Ok(Some(News::Answer(id, answer))) => c.answered(id, answer),
+            Ok(Some(News::Answer(id, answer))) => c.answered(id, *answer),
             Ok(None) => return true,
             Err(e) => {
                 eprintln!("daemon: {e}");

@@ -3,7 +3,7 @@
 //! From: `keeper/src/daemon.rs`. Next: `client/src/api.rs`.
 
 use crate::lifecycle::{note_calls, scan_children};
-use crate::sockets::listed;
+use crate::sockets::busy_connections;
 use crate::state::{Lease, Process, Tree};
 use crate::sys;
 use armento_client::api::{JobUse, ProcInfo, SafeInfo};
@@ -61,7 +61,7 @@ pub fn report_processes(t: &mut Tree) -> (Vec<ProcInfo>, Option<JobUse>) {
             age_ms: p.age().as_millis() as u64,
             last_exec: p.usage.last_exec.clone(),
             safe: safe_info(p, t.keep.lease.kept(Lease::now())),
-            connections: p.away().and_then(|_| listed(&t.keep, p.pid)),
+            connections: p.away().and_then(|_| busy_connections(&t.keep, p.pid)),
             stopped: match p.away() {
                 Some(away) => away.is_stopped(),
                 None => p.usage.stopped,

@@ -142,7 +142,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         safe: b.safe,
         forward_files: b.forward_files,
         direct_sockets: b.direct_sockets,
-        home_connects_itself: !direct_sockets,
+        home_forbids_direct: !direct_sockets,
         portable: b.portable.clone(),
         hello,
     };

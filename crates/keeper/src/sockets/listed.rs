@@ -9,7 +9,7 @@ use armento_model::Pid;
 use std::time::Instant;
 
 /// `None`: no busy connection of it was looked at lately.
-pub fn listed(keep: &Keep, pid: Pid) -> Option<Connections> {
+pub fn busy_connections(keep: &Keep, pid: Pid) -> Option<Connections> {
     let now = Instant::now();
     let mut all = keep.busy_sockets.of(pid, now);
     // A descriptor may have been closed, and lead to something else by now.

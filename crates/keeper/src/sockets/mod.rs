@@ -10,5 +10,5 @@ mod pair;
 mod quiet;
 mod sys;
 
-pub(crate) use listed::listed;
+pub(crate) use listed::busy_connections;
 pub(crate) use offer::{news, run};

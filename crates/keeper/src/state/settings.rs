@@ -39,7 +39,7 @@ pub struct Settings {
     pub direct_sockets: bool,
     /// `direct_sockets = false` in the settings of its home, when it was started.
     #[serde(default)]
-    pub home_connects_itself: bool,
+    pub home_forbids_direct: bool,
     pub portable: Option<Portable>,
     pub hello: KeeperHello,
 }
@@ -57,7 +57,7 @@ impl Settings {
             s if s.safe.is_some() => Some("the program is kept safe (--safe)"),
             s if s.forward_files => Some("the program was started with --forward-files"),
             s if !s.direct_sockets => Some("the program was started with --no-direct-sockets"),
-            s if s.home_connects_itself => Some("its home has the setting direct_sockets = false"),
+            s if s.home_forbids_direct => Some("its home has the setting direct_sockets = false"),
             _ => None,
         }
     }

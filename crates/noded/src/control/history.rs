@@ -66,7 +66,7 @@ pub async fn history_of_farm(asker: &Asker, query: HistoryQuery) -> Result<Answe
         }
     }
     info.silent.sort();
-    let (rows, more) = armento_history::merge(query.by, answers, query.rows);
+    let (rows, more) = armento_history::merge_answers(query.by, answers, query.rows);
     info.rows = rows;
     info.more |= more;
     Ok(Answer::History(info))

@@ -104,7 +104,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         partner,
         away: price,
         safe,
-        connections: proc.and_then(|p| p.connections.clone()),
+        connections: proc.and_then(|p| p.connections.clone().map(Box::new)),
     })
 }
 

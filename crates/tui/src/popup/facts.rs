@@ -55,7 +55,7 @@ pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Op
             "safe",
             safe.as_ref().map_or_else(String::new, SafeInfo::words),
         ),
-        ("sockets", sockets(connections.as_ref())),
+        ("sockets", sockets(connections.as_deref())),
         ("remedy", remedy.clone()),
     ];
     Some(
