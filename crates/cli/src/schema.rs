@@ -30,11 +30,12 @@ mod tests {
     /// Names of documents in a text.
     fn named(text: &str) -> Vec<String> {
         let is_end = |c: char| !(c.is_ascii_alphanumeric() || "./-".contains(c));
-        let words = text.match_indices("armento.").map(|(at, _)| {
+        let words = text.match_indices("armento").map(|(at, _)| {
             let word = &text[at..];
             word[..word.find(is_end).unwrap_or(word.len())].to_owned()
         });
-        words.filter(|w| w.contains('/')).collect()
+        let is_document = |w: &String| w.contains('/') && !w.starts_with("armento/");
+        words.filter(is_document).collect()
     }
 
     fn help(arg: &Arg) -> String {

@@ -2,6 +2,11 @@
 
 /// The name of a document, and its fields.
 pub const DOCUMENTS: &[(&str, &str)] = &[
+    (
+        "armento-demo/1",
+        "{machine:obj encoder:obj plan:obj options:str nodes:[str] single:[obj] farm:[obj] single_equal:int farm_equal:int \
+         single_stolen_percent:num farm_stolen_percent:num usage:obj hops:[obj] samples:[obj] log:[str] figures:any}",
+    ),
     ("armento.bench/1", "{bench:str mpi?:str traffic:any *}"),
     (
         "armento.boot.image.diff/1",
