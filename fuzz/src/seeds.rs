@@ -635,6 +635,7 @@ fn control() -> Vec<Seed> {
         }),
         Body::Ask(Ask::History {
             query: HistoryQuery::default(),
+            farm: true,
         }),
     ];
     let mut all = Vec::new();

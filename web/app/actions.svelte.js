@@ -58,6 +58,10 @@ class Actions {
       if (a.away) {
         lines.push(`Away on ${a.away.node}: ${a.away.calls_per_s} calls/s wait for home; it loses ${a.away.lost_permille / 10} %.`);
       }
+      for (const c of a.connections?.list ?? []) {
+        const peer = c.peer == null ? '' : ` to process ${c.peer}`;
+        lines.push(`Connection of descriptor ${c.fd}${peer}: ${c.over_home ? `over home: ${c.over_home}` : 'from node to node'}.`);
+      }
       lines.push(`Remedy: ${a.remedy}`);
       this.answer = { title: `Why process ${proc.pid} is where it is`, lines };
     } catch (e) {

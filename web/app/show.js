@@ -27,6 +27,13 @@ export function short(command) {
   return word.split('/').pop() || word || '?';
 }
 
+/** Age of the checkpoint of a process in a word, as the column SAFE of `armento ps`. `now`: the server's time. */
+export function safeWord(safe, now) {
+  if (safe.replays) return 'replays';
+  if (safe.unsafe_now) return 'no';
+  return safe.at_ms == null ? 'home' : span(now - safe.at_ms);
+}
+
 export function clock(ms) {
   return new Date(ms).toLocaleTimeString();
 }

@@ -74,8 +74,8 @@ async function accessible(page, where) {
 const tile = (page, node) => page.locator(`article[data-node="${node}"]`);
 const chip = (page, k, node) => (node ? tile(page, node) : page).locator(`li:not([inert]) button[data-proc="${k}"]`);
 const token = async (more = '') => JSON.parse(await sh('n1', `armento web --json ${more}`)).open;
-async function start(node, name, command) {
-  await sh(node, `(sh -c 'echo $$ > /tmp/${name}; exec armento run --stay ${command}' >/dev/null 2>&1 &) ; i=0; until armento ps --json | grep -q "\\"pid\\": $(cat /tmp/${name} 2>/dev/null || echo none)[,]"; do i=$((i+1)); [ $i -lt 300 ] || exit 1; sleep 0.1; done`);
+async function start(node, name, command, options = '--stay') {
+  await sh(node, `(sh -c 'echo $$ > /tmp/${name}; exec armento run ${options} ${command}' >/dev/null 2>&1 &) ; i=0; until armento ps --json | grep -q "\\"pid\\": $(cat /tmp/${name} 2>/dev/null || echo none)[,]"; do i=$((i+1)); [ $i -lt 300 ] || exit 1; sleep 0.1; done`);
   return Number(await sh(node, `cat /tmp/${name}`));
 }
 const place = async (node, pid) => JSON.parse(await sh(node, 'armento ps --json')).procs.find((p) => p.pid === pid)?.place;
@@ -179,6 +179,54 @@ await fact('pages of a node and of a process', async () => {
   await shot(page, 'node');
   await page.goto(`${base}#/`);
   await tile(page, 'n1').waitFor();
+});
+
+const TALK = `use Socket; socketpair(A, B, AF_UNIX, SOCK_STREAM, 0); if (!($c = fork)) { close A; while (sysread(B, $b, 4)) { syswrite(B, $b) } exit }
+close B; open(F, ">", "/tmp/child"); print F $c; close F; while (1) { syswrite(A, "ping"); sysread(A, $b, 4) or last }`;
+await fact('what is kept safe, what goes from node to node, what is stopped', async () => {
+  const facts = page.locator('dl.facts').first();
+  const safe = await start('n1', 's', `perl -e '"'"'1 while 1'"'"'`, '--begin here --safe=1');
+  await sh('n1', `armento migrate ${safe} n2 && renice -n 5 -p ${safe}`);
+  await page.goto(`${base}#/process/n1/${safe}`);
+  await page.getByRole('heading', { name: 'Safe' }).waitFor();
+  await page.getByText('It goes on if its node is lost.').waitFor();
+  await page.locator('dl.facts').nth(1).getByText(/ old, .* at home/).waitFor();
+  await facts.getByText('5', { exact: true }).waitFor();
+  await sh('n1', `kill -STOP ${safe}`);
+  await facts.getByText(', stopped').waitFor();
+  await accessible(page, 'the page of a safe process');
+  await shot(page, 'process-safe');
+  await sh('n1', `kill -CONT ${safe}`);
+
+  await sh('n1', `cat > /tmp/talk.pl <<'END'\n${TALK}\nEND`);
+  const talks = await start('n1', 't', 'perl /tmp/talk.pl');
+  const child = Number(await sh('n1', 'cat /tmp/child'));
+  for (const [who, node] of [[child, 'n3'], [talks, 'n2']]) {
+    await until(`${who} moves`, async () => (await outside({ sh: 'n1', script: `armento migrate ${who} ${node}` })).rc === 0);
+  }
+  await page.goto(`${base}#/process/n1/${talks}`);
+  await facts.getByText(/^1 of 1 busy connections/).waitFor();
+  await page.getByText(`to process ${child}: from node to node`).waitFor();
+  await accessible(page, 'the page of a process that talks');
+  await shot(page, 'process-direct');
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.setViewportSize({ width: 375, height: 700 });
+  await accessible(page, 'the page of a process on a phone in the dark');
+  await shot(page, 'process-direct-phone');
+  await page.goto(`${base}#/process/n1/${safe}`);
+  await page.getByText('It goes on if its node is lost.').waitFor();
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
+  check('a page of a process is no wider than a phone', !wide);
+  await shot(page, 'process-safe-phone');
+  await page.goto(`${base}#/`);
+  await page.locator('td.safe').getByText(/ s$|ms$/).waitFor();
+  await shot(page, 'list-phone');
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await shot(page, 'list-dark');
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.locator('td.direct').getByText('1 of 1').first().waitFor();
+  await shot(page, 'list-light');
+  await sh('n1', `kill ${talks} ${safe}`);
 });
 
 await fact('dark and light, wide and narrow', async () => {

@@ -195,6 +195,7 @@ mod tests {
         "web",
         "mosix install",
         "mosix remove",
+        "mosix write",
         "farm trust",
         "farm reload",
         "farm remove",

@@ -2,7 +2,7 @@
 
 use crate::out::{say, say_json, table};
 use crate::ps::processes;
-use armento_client::api::ProcInfo;
+use armento_client::api::{Connections, ProcInfo};
 use armento_model::{Pid, clean, size};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ where the program runs: POSTED writes and closes, LOOKUPS that led nowhere and l
 READS of files that were read ahead, DEVICES like /dev/null, and DIRECT calls on files
 of mounts that nodes share (`armento dfsa`), which moved SHARED bytes. MESSAGES are reads
 and writes of connections between processes that are away, which CARRIED bytes from node
-to node.
+to node; with a PID a line for each busy connection says whether it goes so, or why not.
 The counts are up to a second old.";
 
 #[derive(clap::Args)]
@@ -47,6 +47,9 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         say_json("armento.files/1", json!({ "procs": procs }));
     } else {
         say(&render(&procs));
+        if let (Some(_), [one]) = (args.pid, &procs[..]) {
+            say(&connections(one));
+        }
     }
     Ok(0)
 }
@@ -54,8 +57,15 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
 fn fields(p: &ProcInfo) -> Value {
     json!({
         "pid": p.pid, "home": p.home, "place": p.place, "command": p.command,
-        "forwarded": p.forwarded, "files": p.files,
+        "forwarded": p.forwarded, "files": p.files, "connections": p.connections,
     })
+}
+
+/// A line for each busy connection.
+fn connections(p: &ProcInfo) -> String {
+    let lines = p.connections.as_ref().map(Connections::lines);
+    let lines = lines.unwrap_or_default().into_iter();
+    lines.map(|line| format!("connection: {line}\n")).collect()
 }
 
 const HEADS: [(&str, bool); 15] = [

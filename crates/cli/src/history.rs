@@ -15,13 +15,14 @@ const HELP: &str = "Examples:
   armento history --by user --since 30d
   armento history --by node --since yesterday
   armento history --by day --user alice
+  armento history --farm --by user --since 7d    all homes of the farm
   armento history --by command --csv > used.csv
   armento history --json | jq '.rows[] | select(.away_cpu_ms > 0) | .job.command'
 
 A job is what one `armento run` started, or a process that was moved by hand, with all its children. CPU is what it used
 on all nodes, AWAY the part elsewhere than at its home; PAUSE is how long moves stopped it, MOVED their bytes; CALLS
-went home from other nodes, with BYTES. The history of a node has the jobs whose home it is. You see your own
-jobs; root sees all. Amounts are kept by day: with --by other than job, --since and --until mean whole days.";
+went home from other nodes, with BYTES. The history of a node has the jobs whose home it is; --farm asks all nodes,
+and names those that do not answer. You see your own jobs; root sees all. Amounts are kept by day: with --by other than job, --since and --until mean whole days.";
 
 /// Longer than the daemon takes at most.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -47,6 +48,9 @@ pub struct Args {
     /// Programs with this in their name only
     #[arg(long, value_name = "TEXT")]
     command: Option<String>,
+    /// Jobs of every home of the farm, not only of this one
+    #[arg(long)]
+    farm: bool,
     /// Number of lines at most, 1 to 1000
     #[arg(long, short = 'n', value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1000))]
     count: u32,
@@ -100,7 +104,14 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         command: args.command.clone(),
         rows: args.count,
     };
-    let Answer::History(info) = ask(Ask::History { query }, ANSWER)? else {
+    let Answer::History(info) = ask(
+        Ask::History {
+            query,
+            farm: args.farm,
+        },
+        ANSWER,
+    )?
+    else {
         return Err(unexpected_answer());
     };
     if args.json {
@@ -130,6 +141,13 @@ fn notes(args: &Args, info: &HistoryInfo) {
     }
     if !info.trouble.is_empty() {
         eprintln!("armento: {}", clean(&info.trouble));
+    }
+    if !info.silent.is_empty() {
+        let silent = info.silent.iter().map(NodeName::as_str);
+        eprintln!(
+            "armento: no answer of {}: jobs of these homes are missing\nhint: armento nodes shows which nodes are up",
+            silent.collect::<Vec<_>>().join(", ")
+        );
     }
 }
 

@@ -36,6 +36,7 @@ mod node;
 mod nodes;
 mod out;
 mod pages;
+mod progress;
 mod ps;
 mod recover;
 mod restart;

@@ -2,9 +2,9 @@
 
 use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, say, say_json, unexpected_answer};
+use crate::progress::MoveProgress;
 use armento_client::api::{Answer, Ask, Dest};
 use armento_client::{AskError, MOVE, Session};
-use armento_lab::Waiting;
 use armento_model::Pid;
 use serde_json::json;
 use std::os::unix::fs::MetadataExt;
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     let answer = ask_keeper(args.pid, || {
         let to = args.to.clone();
         // Gone before a keeper is forked: that needs a process of one thread.
-        let _waiting = Waiting::new(format!("process {} moves", args.pid));
+        let _progress = MoveProgress::of(args.pid);
         session.ask(Ask::Migrate { pid: args.pid, to }, MOVE)
     })?;
     match (answer.move_words(), answer) {

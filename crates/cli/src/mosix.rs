@@ -2,6 +2,7 @@
 //!
 //! Next: `crates/mosix/src/perform/mod.rs`.
 
+use crate::dry_run::{self, DryRun};
 use crate::out::{Failure, say, say_json};
 use armento_client::Session;
 use armento_mosix::{COMMANDS, hpc};
@@ -28,6 +29,11 @@ const CAT_HELP: &str = "Examples:
   armento mosix cat /proc/4711/where
   armento mosix cat /proc/hpc/nodes            a directory: its names";
 
+const WRITE_HELP: &str = "Examples:
+  armento mosix write /proc/4711/goto 3        as `echo 3 > /proc/4711/goto`
+  armento mosix write /proc/hpc/admin/block 1
+  armento mosix write /proc/4711/goto home --dry-run";
+
 #[derive(clap::Subcommand)]
 pub enum Cmd {
     /// Make links by the old names, and their manual pages
@@ -42,6 +48,9 @@ pub enum Cmd {
     /// Print a file of openMosix' /proc/hpc or /proc/PID
     #[command(after_help = CAT_HELP)]
     Cat(Cat),
+    /// Do what a write into a file of openMosix' /proc/hpc or /proc/PID did
+    #[command(after_help = WRITE_HELP)]
+    Write(Write),
     /// `armento mosix mosrun -h ./program` is `mosrun -h ./program`
     #[command(external_subcommand)]
     Called(Vec<OsString>),
@@ -73,6 +82,16 @@ pub struct Cat {
     json: bool,
 }
 
+#[derive(clap::Args)]
+pub struct Write {
+    /// A path below /proc, as openMosix had it
+    path: String,
+    /// What is written
+    value: String,
+    #[command(flatten)]
+    dry: DryRun,
+}
+
 /// The old name by which this program was called.
 pub fn old_name(called: &OsStr) -> Option<String> {
     let name = Path::new(called).file_name()?.to_str()?;
@@ -92,6 +111,7 @@ pub fn run(cmd: &Cmd) -> anyhow::Result<i32> {
             Ok(0)
         }
         Cmd::Cat(args) => cat(args),
+        Cmd::Write(args) => write(args),
         Cmd::Called(words) => {
             let (name, rest) = words
                 .split_first()
@@ -99,6 +119,20 @@ pub fn run(cmd: &Cmd) -> anyhow::Result<i32> {
             Ok(armento_mosix::main(&name.to_string_lossy(), rest))
         }
     }
+}
+
+fn write(args: &Write) -> anyhow::Result<i32> {
+    let (name, words) =
+        armento_mosix::old_command(&args.path, &args.value).map_err(|e| Failure {
+            message: e.message,
+            hint: e.hint,
+        })?;
+    if args.dry.dry_run {
+        let would = format!("run {name} {}", armento_model::clean(&words.join(" ")));
+        return Ok(dry_run::show(&[would], false));
+    }
+    let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    Ok(armento_mosix::main(name, &words))
 }
 
 fn cat(args: &Cat) -> anyhow::Result<i32> {

@@ -22,6 +22,7 @@ Keys of the configuration (TOML), with what holds if they are not given:
   allow_root = false         processes of root may move
   allow_upgrade = false      a holder of the farm's key may replace this node's program
   upgrade_keepers = true     keepers become the daemon's program, too
+  direct_sockets = true      connections between moved programs go from node to node
   send_to = [\"n2\"]           nodes we send to            (all; rules: armento farm trust --help)
   accept_from = [\"n2\"]       homes that may send guests (all)
   freeze_ms, dead_ms         guests without word from home (10000, 30000)

@@ -233,6 +233,10 @@ pub mod tests {
             age_ms: 15_000,
             last_exec: None,
             safe: None,
+            connections: None,
+            stopped: false,
+            nice: 0,
+            moving: None,
         }
     }
 

@@ -32,6 +32,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
         partner,
         away,
         safe,
+        connections,
     } = answer
     else {
         return Err(unexpected_answer());
@@ -42,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
             "pid": pid, "place": place, "stay": stay,
             "explanation": explanation, "remedy": remedy,
             "detail": (!detail.is_empty()).then_some(&detail), "partner": partner,
-            "away": away, "setting": setting, "safe": safe,
+            "away": away, "setting": setting, "safe": safe, "connections": connections,
         });
         say_json("armento.why/1", fields);
         return Ok(0);
@@ -51,7 +52,12 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     let place = place.map_or_else(|| "an unknown node".into(), |n| n.to_string());
     let code = stay.map_or_else(String::new, |s| format!(" [{}]", s.code()));
     let safe = safe.map_or_else(String::new, |s| format!("safe: {}\n", clean(&s.words())));
-    let more = more(&detail, partner) + &cost + &safe;
+    let connections = connections.unwrap_or_default().lines();
+    let connections: String = connections
+        .iter()
+        .map(|line| format!("connection: {line}\n"))
+        .collect();
+    let more = more(&detail, partner) + &cost + &safe + &connections;
     let setting = setting.map_or_else(String::new, |s| format!("hint: {s}\n"));
     say(&format!(
         "{pid} is on {place}{code}: {explanation}\n{more}remedy: {remedy}\n{setting}"

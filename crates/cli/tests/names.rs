@@ -211,6 +211,8 @@ fn refusals_are_one_line(farm: &Farm) {
         "setpe -w -f /nonexistent",
         "omdiscd",
         "armento mosix no-such",
+        "armento mosix write /proc/1/mignodes 6",
+        "armento mosix write /proc/hpc/admin/speed 7",
         "ARMENTO_SOCKET=/nonexistent/s mosctl getload",
         "chmod 700 /run/armento; setpriv --reuid 1000 --regid 1000 --clear-groups mosctl getload; e=$?; chmod 755 /run/armento; exit $e",
     ] {
@@ -228,6 +230,21 @@ fn proc_is_shown(farm: &Farm) {
     let pid = old(farm, "runon 2 sleep 99 >/dev/null 2>&1 & echo $!");
     let pid = pid.trim();
     until("it runs on node 2", || node_of(farm, pid) == "2");
+    let goto = format!("armento mosix write /proc/{pid}/goto");
+    let dry = farm.sh("n1", &format!("{goto} 3 --dry-run"));
+    assert!(dry.contains(&format!("run migrate {pid} 3")), "{dry}");
+    farm.sh("n1", &format!("{goto} 3"));
+    assert_eq!(node_of(farm, pid), "3");
+    farm.sh(
+        "n1",
+        &format!("{goto} 2; armento mosix write /proc/hpc/admin/quiet 1"),
+    );
+    assert_eq!(
+        farm.sh("n1", "armento mosix cat /proc/hpc/admin/quiet")
+            .trim(),
+        "1"
+    );
+    farm.sh("n1", "armento mosix write /proc/hpc/admin/quiet 0");
     until("the mount shows it", || {
         farm.run("n1", &format!("test $(cat /mfs/.proc/{pid}/where) = 2"))
             .status

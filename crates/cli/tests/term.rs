@@ -37,6 +37,100 @@ fn the_terminal_shows_what_the_farm_does() {
     a_full_disk_stops_no_program(&farm);
     processes_are_listed_as_a_tree(&farm);
     dry_runs_change_nothing(&farm);
+    the_history_of_all_homes_is_one_list(&farm);
+    documents_are_as_their_schema_says(&farm);
+}
+
+/// Jobs of n1 and of n2; of n3, whose daemon is off, it is said that it does not answer.
+fn the_history_of_all_homes_is_one_list(farm: &Farm) {
+    farm.sh("n2", "armento run --stay sh -c 'exit 4'; true");
+    let homes = || -> Vec<String> {
+        let doc = json(farm, "n1", "armento history --farm --json -n 1000");
+        let rows = doc["rows"].as_array().expect("rows").clone();
+        let home = |r: Value| r["job"]["home"].as_str().unwrap_or_default().to_owned();
+        rows.into_iter().map(home).collect()
+    };
+    until("jobs of two homes", || {
+        let homes = homes();
+        homes.iter().any(|h| h == "n1") && homes.iter().any(|h| h == "n2")
+    });
+    let jobs = |farm_too: &str| -> u64 {
+        let rows = rows(farm, &format!("--by user {farm_too}"));
+        let root = rows.iter().find(|r| r["key"] == "0").expect("root's");
+        root["jobs"].as_u64().expect("a number")
+    };
+    assert!(jobs("--farm") > jobs(""), "the rows are not summed up");
+    farm.sh("n3", "p=$(cat /var/lib/armento/lock); kill $p; while kill -0 $p 2>/dev/null; do sleep 0.01; done");
+    let out = farm.run("n1", "armento history --farm --by node");
+    assert!(out.status.success(), "{out:?}");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        said.contains("no answer of n3") && said.contains("hint: "),
+        "{said}"
+    );
+    farm.daemon("n3");
+}
+
+/// What commands print is what `armento schema` says, field by field.
+fn documents_are_as_their_schema_says(farm: &Farm) {
+    let schema = json(farm, "n1", "armento schema");
+    let start = "armento run --stay sleep 1000 >/dev/null 2>&1 & echo $!";
+    let pid = farm.sh("n1", start).trim().to_owned();
+    until("the process is known", || {
+        farm.run("n1", &format!("armento migrate {pid} n2"))
+            .status
+            .success()
+    });
+    let commands = [
+        "nodes",
+        "ps",
+        "why PID",
+        "files PID",
+        "log",
+        "migrate PID n1",
+        "migrate PID balance --dry-run",
+        "history --farm",
+        "history --by node",
+        "farm status",
+        "farm trust",
+        "farm invite",
+        "farm list",
+        "farm rotate --dry-run",
+        "farm upgrade --dry-run",
+        "farm recover --list",
+        "node drain n3 --no-wait",
+        "node undrain n3",
+        "mfs stat",
+        "dfsa",
+        "hostfile",
+        "mpi-env",
+        "mosix list",
+        "mosix cat /proc/hpc/nodes",
+        "mosix cat /proc/PID/where",
+        "doctor",
+        "doctor --calls",
+        "context list",
+        "context invite",
+        "safe PID --dry-run",
+        "checkpoint PID /tmp/documents.ckpt",
+        "checkpoint --inspect /tmp/documents.ckpt",
+        "web --dry-run",
+        "web",
+        "web --end",
+        "paper list",
+    ];
+    let mut wrong = Vec::new();
+    for command in commands {
+        let command = command.replace("PID", &pid);
+        let out = farm.run("n1", &format!("armento {command} --json"));
+        let said = match serde_json::from_slice::<Value>(&out.stdout) {
+            Ok(doc) => armento_schema::check_document(&schema, &doc).err(),
+            Err(e) => Some(format!("{e}: {out:?}")),
+        };
+        wrong.extend(said.map(|why| format!("{command}: {why}")));
+    }
+    farm.sh("n1", &format!("kill {pid}"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 fn jobs_are_in_the_history_with_node_and_status(farm: &Farm) {

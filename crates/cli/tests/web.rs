@@ -103,7 +103,7 @@ fn browser_sees_and_steers_a_lab_farm() {
         return;
     };
     let passed = drive(&farm);
-    assert!(passed.len() >= 12, "{passed:?}");
+    assert!(passed.len() >= 13, "{passed:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! A line is at most [`LINE_MAX`] bytes; a longer one ends the session.
 
 pub use crate::checkpoint::{CHECKPOINT_PIDS_MAX, CheckpointOrder, Checkpointed};
+pub use crate::connections::{CONNECTIONS_LISTED_MAX, Connection, Connections};
 pub use crate::dfsa::{
     DfsaInfo, DfsaMount, DfsaNode, MountVerdict, SharedMount, SharedStart, SharedUser,
 };
@@ -28,7 +29,7 @@ pub use crate::mfs::{
 };
 pub use crate::orders::{Order, Ran, Report};
 pub use crate::pass::{Pass, default_dead_ms, default_freeze_ms};
-pub use crate::processes::{Dest, GuestInfo, ProcInfo, SafeInfo, SafeWish};
+pub use crate::processes::{Dest, GuestInfo, Moving, ProcInfo, SafeInfo, SafeWish};
 pub use crate::upgrade::{
     Build, PART_MAX, PROGRAM_MAX, ProgramVersions, RunningBuild, StayingKeeper, UpgradeStep,
     VERSION_MAX, VersionsInfo,
@@ -63,6 +64,11 @@ pub fn node_note(socket: &std::path::Path) -> std::path::PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(".note");
     path.into()
+}
+
+/// The meaning of a missing value from an older daemon.
+fn yes() -> bool {
+    true
 }
 
 /// Everything that is sent on a control session, in either direction.
@@ -139,9 +145,11 @@ pub enum Ask {
         #[serde(default)]
         pid: Option<Pid>,
     },
-    /// What jobs of this home used.
+    /// What jobs of this home used; `farm`: of every home.
     History {
         query: HistoryQuery,
+        #[serde(default)]
+        farm: bool,
     },
     /// Answered when the move has ended (`Answer::Moved`) or was refused.
     Migrate {
@@ -492,6 +500,9 @@ pub enum Answer {
         /// What is kept of it in case its node is lost.
         #[serde(default)]
         safe: Option<SafeInfo>,
+        /// As in [`ProcInfo`].
+        #[serde(default)]
+        connections: Option<Box<Connections>>,
     },
     Moved {
         pid: Pid,
@@ -524,6 +535,9 @@ pub enum Answer {
         farm: String,
         version: String,
         joined: bool,
+        /// Whether connections between programs of this home may go from node to node: its setting `direct_sockets`.
+        #[serde(default = "yes")]
+        direct_sockets: bool,
     },
     #[schemars(skip)]
     Placed {

@@ -148,4 +148,6 @@ pub struct HistoryInfo {
     pub lost: u64,
     /// What is wrong with the file now, or was: a damaged one was put aside.
     pub trouble: String,
+    /// Of a question to the whole farm: members that did not answer; their jobs are missing.
+    pub silent: Vec<NodeName>,
 }

@@ -8,6 +8,7 @@
 mod again;
 pub mod api;
 mod checkpoint;
+mod connections;
 mod dfsa;
 pub mod hex;
 mod history;

@@ -1,5 +1,6 @@
 //! Processes as keepers, hosts and the commands see them, and where they may go.
 
+use crate::connections::Connections;
 use armento_model::{
     FileCounts, FileRates, HomePid, MessageCounts, NodeName, Pid, Stay, TreeId, size,
 };
@@ -81,6 +82,28 @@ pub struct ProcInfo {
     /// What is kept of it in case its node is lost; `None`: nothing is (`armento run --safe`).
     #[serde(default)]
     pub safe: Option<SafeInfo>,
+    /// Its busy connections while it is away; `None`: none was looked at.
+    #[serde(default)]
+    pub connections: Option<Connections>,
+    /// Job control has stopped it, as SIGSTOP does.
+    #[serde(default)]
+    pub stopped: bool,
+    /// Niceness of its first thread.
+    #[serde(default)]
+    pub nice: i32,
+    /// The move that is under way, if home sends or receives its memory.
+    #[serde(default)]
+    pub moving: Option<Moving>,
+}
+
+/// A move of a process that is not over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Moving {
+    pub to: NodeName,
+    /// Bytes that home has sent or received for it so far.
+    pub bytes: u64,
+    /// For how long, milliseconds.
+    pub for_ms: u64,
 }
 
 /// How a tree is kept safe: what `armento run --safe` and `armento safe` ask for.

@@ -72,7 +72,7 @@ impl From<io::Error> for AskError {
 pub enum News {
     Order(Order),
     /// The answer to the question with this number ([`Session::begin`]).
-    Answer(u64, Result<Answer, Refusal>),
+    Answer(u64, Box<Result<Answer, Refusal>>),
 }
 
 /// A session: requests are sent, answers and orders received.
@@ -143,8 +143,10 @@ impl Session {
         while let Some(line) = self.receive(Some(Instant::now()))? {
             match line.body {
                 Body::Order(order) => return Ok(Some(News::Order(order))),
-                Body::Ok(answer) => return Ok(Some(News::Answer(line.id, Ok(answer)))),
-                Body::Err(refusal) => return Ok(Some(News::Answer(line.id, Err(refusal)))),
+                Body::Ok(answer) => return Ok(Some(News::Answer(line.id, Box::new(Ok(answer))))),
+                Body::Err(refusal) => {
+                    return Ok(Some(News::Answer(line.id, Box::new(Err(refusal)))));
+                }
                 Body::Ask(_) | Body::Report(_) => {}
             }
         }

@@ -1,6 +1,6 @@
 //! The dashboard: its server is told where to listen, browsers are signed in, pages get rows of processes and act on them.
 
-use crate::processes::{Dest, ProcInfo};
+use crate::processes::{Dest, ProcInfo, SafeInfo};
 use armento_model::{NodeName, Pid, Stay};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -134,21 +134,38 @@ pub struct ProcRow {
     pub forwarded: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stay: Option<Stay>,
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub locked: bool,
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub frozen: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_ms: Option<u64>,
     pub age_ms: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stopped: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub nice: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safe: Option<SafeInfo>,
+    /// Connections that go from node to node, and busy ones that go over home.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub direct: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub over_home: u32,
+    /// Reads and writes of direct connections so far, and their bytes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub messages: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub message_bytes: u64,
 }
 
-fn is_false(b: &bool) -> bool {
-    !*b
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl From<ProcInfo> for ProcRow {
     fn from(p: ProcInfo) -> ProcRow {
+        let connections = p.connections.unwrap_or_default();
         ProcRow {
             pid: p.pid,
             home: p.home,
@@ -166,6 +183,13 @@ impl From<ProcInfo> for ProcRow {
             frozen: p.frozen,
             lost_ms: p.lost_ms,
             age_ms: p.age_ms,
+            stopped: p.stopped,
+            nice: p.nice,
+            safe: p.safe,
+            direct: connections.direct,
+            over_home: connections.over_home,
+            messages: p.files.messages,
+            message_bytes: p.files.message_bytes,
         }
     }
 }

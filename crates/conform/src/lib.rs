@@ -66,7 +66,7 @@ pub struct Args {
         default_value = "native,home,away,storm,storm-call"
     )]
     pub mode: Vec<Mode>,
-    /// Print one JSON document (schema armento.conform/1) instead of lines.
+    /// Print one JSON document (schema armento.conform/1; with --faults armento.faults/1) instead of lines.
     #[arg(long)]
     pub json: bool,
     /// Run each guest this many times in each mode.

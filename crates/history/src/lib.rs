@@ -14,6 +14,7 @@
 mod day;
 mod error;
 mod jobs;
+mod merge;
 mod query;
 mod recorder;
 mod schema;
@@ -23,6 +24,7 @@ pub use error::HistoryError;
 /// The zone in which days begin.
 pub use jiff::tz::TimeZone;
 pub use jobs::{Began, Job, Jobs, Uses};
+pub use merge::merge_answers;
 pub use query::read;
 pub use recorder::{Recorder, Settings};
 pub use store::Store;

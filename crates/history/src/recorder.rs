@@ -171,6 +171,7 @@ impl Recorder {
             bytes_max: settings.bytes_max(),
             lost: inner.jobs.lost,
             trouble,
+            silent: Vec::new(),
         })
     }
 

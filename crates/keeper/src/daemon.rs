@@ -31,11 +31,23 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Questions that wait for their answers; more are refused.
 const ASKED_MAX: usize = 64;
 
-/// Opens a session and introduces this keeper; returns this node's name with it.
-pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
+/// A session with the daemon, and what the keeper needs to know of this node.
+pub struct Introduced {
+    pub session: Session,
+    pub node: NodeName,
+    /// The node's setting for new trees.
+    pub direct_sockets: bool,
+}
+
+/// Opens a session and introduces this keeper.
+pub fn introduce(hello: &KeeperHello) -> Result<Introduced, AskError> {
     let mut s = Session::connect()?;
-    let node = match s.ask(Ask::Status, Duration::from_secs(5))? {
-        Answer::Status { node, .. } => node,
+    let (node, direct_sockets) = match s.ask(Ask::Status, Duration::from_secs(5))? {
+        Answer::Status {
+            node,
+            direct_sockets,
+            ..
+        } => (node, direct_sockets),
         _ => return Err(AskError::Late),
     };
     s.ask(Ask::Keep(hello.clone()), Duration::from_secs(5))?;
@@ -46,7 +58,11 @@ pub fn introduce(hello: &KeeperHello) -> Result<(Session, NodeName), AskError> {
             other => other.map(drop)?,
         }
     }
-    Ok((s, node))
+    Ok(Introduced {
+        session: s,
+        node,
+        direct_sockets,
+    })
 }
 
 /// When processes are reported next.
@@ -257,9 +273,9 @@ impl Search {
 
     fn look(&mut self, keep: &Keep) -> Option<Control> {
         match introduce(&keep.settings.hello) {
-            Ok((session, _)) => {
+            Ok(introduced) => {
                 *self = Search::default();
-                return Some(Control::new(session));
+                return Some(Control::new(introduced.session));
             }
             Err(AskError::Refused(no)) => {
                 eprintln!("daemon: {}", no.message);
@@ -296,7 +312,7 @@ fn news(keep: &Arc<Keep>, session: &mut Option<Control>) -> bool {
     loop {
         match c.session.news() {
             Ok(Some(News::Order(o))) => take(keep, o),
-            Ok(Some(News::Answer(id, answer))) => c.answered(id, answer),
+            Ok(Some(News::Answer(id, answer))) => c.answered(id, *answer),
             Ok(None) => return true,
             Err(e) => {
                 eprintln!("daemon: {e}");

@@ -75,7 +75,7 @@ pub fn json(lab: &str, all: &[(String, Vec<Nic>)]) -> Value {
         .iter()
         .map(|(name, nics)| json!({ "name": name, "nics": nics.iter().map(nic).collect::<Vec<_>>() }))
         .collect();
-    json!({ "v": 1, "name": lab, "nodes": nodes })
+    json!({ "schema": "armento.lab-counters/1", "v": 1, "name": lab, "nodes": nodes })
 }
 
 #[cfg(test)]

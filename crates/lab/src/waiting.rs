@@ -53,6 +53,11 @@ impl Waiting {
         }
     }
 
+    /// Whether the line is shown, now or after two seconds: standard error is a terminal.
+    pub fn is_shown(&self) -> bool {
+        self.shows.is_some()
+    }
+
     /// How far it is now.
     pub fn say(&self, text: impl Into<String>) {
         if let Some(s) = &self.shows {

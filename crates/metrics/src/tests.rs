@@ -91,6 +91,10 @@ fn proc() -> ProcInfo {
         age_ms: 0,
         last_exec: None,
         safe: None,
+        connections: None,
+        stopped: false,
+        nice: 0,
+        moving: None,
     }
 }
 

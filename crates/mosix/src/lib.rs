@@ -17,9 +17,11 @@ mod perform;
 mod show;
 mod sys;
 mod table;
+mod written;
 
 pub use failed::Failed;
 pub use farm::{Farm, Member, ids};
 pub use pages::{list, list_json, man, page};
 pub use perform::{is_name, main};
 pub use table::{COMMANDS, Command};
+pub use written::old_command;

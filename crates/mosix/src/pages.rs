@@ -82,6 +82,7 @@ pub fn page() -> String {
          armento mosix remove [--dir DIR] [--dry-run]\n\
          armento mosix list [--json]\n\
          armento mosix cat /proc/PATH [--json]\n\
+         armento mosix write /proc/PATH VALUE [--dry-run]\n\
          ```\n\n\
          `armento mosix mosrun -h ./program` works everywhere. `install` makes links in DIR (`/usr/local/bin`), so that old scripts find\n\
          `mosrun`, and manual pages beside it (`../share/man/man1`) if DIR is a `bin`. It replaces nothing that it did not make. The package makes no\n\
@@ -93,7 +94,7 @@ pub fn page() -> String {
          `showmap` lists them; `/mfs/ID` is the same node.\n\n\
          **/proc/hpc** cannot be made beside other files of /proc. The same tree, to be read, is below the mount of [MFS](mfs.md) where that\n\
          is switched on: `/mfs/.proc/hpc/nodes/2/load`, `/mfs/.proc/4711/where`; `armento mosix cat /proc/hpc/nodes/2/load` prints a file of it\n\
-         without the mount ([below](#files)).\n\n",
+         without the mount, and `armento mosix write /proc/4711/goto 3` does what `echo 3 > /proc/4711/goto` did ([below](#files)).\n\n",
     );
     for c in COMMANDS {
         text += &format!(
@@ -124,9 +125,18 @@ pub fn page() -> String {
         }
     }
     text += "## Files\n\n\
-             What is below `/proc/hpc` and `/proc/PID` in openMosix. Nothing can be written; `mosctl` and `migrate` do what a write did.\n\n\
+             What is below `/proc/hpc` and `/proc/PID` in openMosix. The files themselves cannot be written.\n\n\
              | file | content |\n|---|---|\n";
     for (path, what) in crate::hpc::FILES {
+        text += &format!("| `{path}` | {what} |\n");
+    }
+    text += "\n`armento mosix write` takes these, and becomes the old command that does the same:\n\n\
+             | file | value |\n|---|---|\n";
+    for (path, what) in crate::written::WRITTEN {
+        text += &format!("| `{path}` | {what} |\n");
+    }
+    text += "\nWhat is not there, and what to use:\n\n| file | instead |\n|---|---|\n";
+    for (path, what) in crate::written::ABSENT {
         text += &format!("| `{path}` | {what} |\n");
     }
     text

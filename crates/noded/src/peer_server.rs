@@ -148,6 +148,27 @@ fn unknown(node: &Node, e: &str) -> Refusal {
     refusal("unknown-question", message, "update Armento there")
 }
 
+/// Numbers of users are each node's own: a user with another name here is another person.
+fn same_user(
+    node: &Node,
+    who: &Badge,
+    uid: Option<u32>,
+    name: Option<String>,
+) -> Result<(), Refusal> {
+    let (Some(uid), Some(name)) = (uid, name) else {
+        return Ok(());
+    };
+    if sys::name_of(uid).unwrap_or_default() == name {
+        return Ok(());
+    }
+    let (here, there) = (&node.farm.node, &who.node);
+    Err(refusal(
+        "another-user",
+        format!("user {uid} of {here} is not user {uid} of {there}"),
+        "ask as root, or on that node",
+    ))
+}
+
 fn answer(
     node: &Arc<Node>,
     who: Option<&Badge>,
@@ -181,21 +202,16 @@ fn answer(
             realtime_ns: realtime_ns(),
         }),
         PeerAsk::Ps { uid, name } => {
-            if let (Some(uid), Some(name)) = (uid, name)
-                && sys::name_of(uid).unwrap_or_default() != name
-            {
-                return Err(refusal(
-                    "another-user",
-                    format!(
-                        "user {uid} of {} is not user {uid} of {}",
-                        node.farm.node, who.node
-                    ),
-                    "ask as root, or on that node",
-                ));
-            }
+            same_user(node, who, uid, name)?;
             Ok(PeerAnswer::Ps {
                 procs: node.lock().procs(uid),
             })
+        }
+        PeerAsk::History { uid, name, query } => {
+            same_user(node, who, uid, name)?;
+            let info = node.history.info(&query, uid);
+            let info = info.map_err(|e| refusal("history", e.to_string(), e.hint()))?;
+            Ok(PeerAnswer::History { info })
         }
         PeerAsk::Files { uid, name } => {
             let addr = serve_files(node, &who.node, uid, &name)?;

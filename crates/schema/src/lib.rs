@@ -7,6 +7,9 @@
 //! It sends nothing and reads nothing. Requests and answers between daemons, keepers and hosts are not published: they
 //! may change with each version.
 
+mod conforms;
+mod documents;
+mod notation;
 mod python;
 
 use armento_client::api::{Answer, Ask, Refusal};
@@ -14,42 +17,9 @@ use armento_client::version::spoken;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+pub use conforms::check_document;
+pub use documents::DOCUMENTS;
 pub use python::python;
-
-/// What a command's `--json` prints.
-struct Document {
-    schema: &'static str,
-    /// A list, and the definition of its items.
-    list: Option<(&'static str, &'static str)>,
-    /// The definition whose fields it has.
-    fields_of: Option<&'static str>,
-}
-
-const fn list(schema: &'static str, name: &'static str, of: &'static str) -> Document {
-    Document {
-        schema,
-        list: Some((name, of)),
-        fields_of: None,
-    }
-}
-
-const fn one(schema: &'static str, of: &'static str) -> Document {
-    Document {
-        schema,
-        list: None,
-        fields_of: Some(of),
-    }
-}
-
-const DOCUMENTS: [Document; 7] = [
-    list("armento.nodes/1", "nodes", "NodeInfo"),
-    list("armento.ps/1", "procs", "ProcInfo"),
-    list("armento.log/1", "entries", "LogEntry"),
-    one("armento.farm-status/1", "SwitchInfo"),
-    one("armento.trust/1", "TrustInfo"),
-    one("armento.mfs/1", "MfsInfo"),
-    one("armento.dfsa/1", "DfsaInfo"),
-];
 
 /// The schema (JSON Schema 2020-12): `$defs` has each type; `line` is a line of a control session from a command,
 /// `reply` the daemon's; `documents` has what `--json` prints, by the name of its schema.
@@ -66,19 +36,8 @@ pub fn document() -> Value {
     let id = json!({ "type": "integer", "minimum": 0, "description": "Chosen by the requester, repeated in the answer." });
     let v = json!({ "type": "integer", "minimum": 1, "description": "The version that the sender speaks." });
     let mut documents = Map::new();
-    for d in DOCUMENTS {
-        let mut fields = Map::new();
-        fields.insert("schema".into(), json!({ "const": d.schema }));
-        if let Some((name, item)) = d.list {
-            let items = refer(item);
-            fields.insert(name.into(), json!({ "type": "array", "items": items }));
-        }
-        let required: Vec<&String> = fields.keys().collect();
-        let mut doc = json!({ "type": "object", "required": required, "properties": fields });
-        if let Some(of) = d.fields_of {
-            doc["$ref"] = refer(of)["$ref"].clone();
-        }
-        documents.insert(d.schema.into(), doc);
+    for (name, text) in DOCUMENTS {
+        documents.insert((*name).into(), described(name, text, &defs));
     }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -100,9 +59,62 @@ pub fn document() -> Value {
     })
 }
 
+/// The schema of what `--json` prints; a field `schema` names it.
+fn described(name: &str, text: &str, defs: &Map<String, Value>) -> Value {
+    let named = json!({ "properties": { "schema": { "const": name } }, "required": ["schema"] });
+    let fields = notation::schema(text, defs).unwrap_or_else(|_| json!({ "type": "object" }));
+    match fields["$ref"].as_str().and_then(|to| to.rsplit('/').next()) {
+        Some(definition) => notation::merged(defs[definition].clone(), &named),
+        None => notation::merged(fields, &named),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_document_has_a_schema() {
+        let doc = document();
+        let Value::Object(defs) = doc["$defs"].clone() else {
+            panic!("definitions");
+        };
+        let mut before = "";
+        for (name, text) in DOCUMENTS {
+            if let Err(e) = notation::schema(text, &defs) {
+                panic!("{name}: {e}");
+            }
+            assert!(before < *name, "{name} is not in order");
+            before = name;
+            let properties = doc["documents"][name]["properties"].as_object();
+            assert!(properties.is_some_and(|p| p.len() > 1), "{name}");
+        }
+    }
+
+    #[test]
+    fn documents_are_checked() {
+        let whole = document();
+        let check = |document: Value, want: &str| match check_document(&whole, &document) {
+            Ok(()) => assert_eq!(want, "", "{document}"),
+            Err(e) => assert!(e.contains(want) && !want.is_empty(), "{e}"),
+        };
+        let migrated = |more: Value| {
+            let mut doc = json!({ "schema": "armento.migrate/1", "pid": 7, "node": null });
+            if let (Some(doc), Value::Object(more)) = (doc.as_object_mut(), more) {
+                doc.extend(more);
+            }
+            doc
+        };
+        check(migrated(json!({})), "");
+        check(migrated(json!({ "bytes": 5 })), "");
+        check(migrated(json!({ "bytes": "5" })), "bytes is");
+        check(migrated(json!({ "bite": 5 })), "bite is not in the schema");
+        check(
+            json!({ "schema": "armento.migrate/1", "node": "n1" }),
+            "pid is missing",
+        );
+        check(json!({ "schema": "armento.none/1" }), "there is no schema");
+    }
 
     /// Every `$ref` of a value.
     fn references(v: &Value, into: &mut Vec<String>) {

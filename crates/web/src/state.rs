@@ -7,7 +7,7 @@
 //! {"v":1,"at_ms":…,"procs":[{"k":"n1/812","place":"n3","moves":2}],"gone":["n1/77"]}
 //! ```
 
-use armento_client::api::{LogEntry, NodeInfo, Outcome, ProcRow};
+use armento_client::api::{LogEntry, NodeInfo, Outcome, ProcRow, SafeInfo};
 use armento_model::NodeName;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -162,8 +162,25 @@ impl State {
             "cpu_ms": p.cpu_ms, "rss_kib": p.rss_kib, "threads": p.threads, "busy": p.busy_percent,
             "moves": p.moves, "forwarded": p.forwarded, "stay": p.stay.map(|s| s.code()),
             "locked": p.locked, "frozen": p.frozen, "lost_ms": p.lost_ms, "began_ms": began,
+            "stopped": p.stopped, "nice": p.nice, "direct": p.direct, "over_home": p.over_home,
+            "messages": p.messages, "message_bytes": p.message_bytes,
+            "safe": p.safe.as_ref().map(|s| self.safe(&k, s, now_ms)),
         });
         (k, object(fields))
+    }
+
+    /// What is kept of a process: times instead of ages, which change with every look.
+    fn safe(&self, k: &str, s: &SafeInfo, now_ms: u64) -> Value {
+        let before = self.procs.get(k).and_then(|f| f.get("safe"));
+        let time = |name: &str, age_ms: u64| {
+            let before = before.and_then(|s| s.get(name)?.as_u64());
+            steady(before, now_ms.saturating_sub(age_ms), BEGAN_SLACK_MS)
+        };
+        json!({
+            "at_ms": s.age_ms.map(|age| time("at_ms", age)), "kept_kib": s.kept_kib, "pause_us": s.pause_us,
+            "calls": s.calls, "bytes": s.bytes, "replays": s.replays, "unsafe_now": s.unsafe_now,
+            "kept_at": s.kept_at, "kept_ms": s.kept_at.as_ref().map(|_| time("kept_ms", s.kept_age_ms)),
+        })
     }
 
     /// Moves and calls of processes that were there before.
@@ -296,6 +313,38 @@ mod tests {
         let full = state.full();
         assert_eq!(full["procs"][0]["command"], "<b>\u{1b}[31m");
         assert_eq!(full["procs"][0].get("locked"), None);
+    }
+
+    #[test]
+    fn age_of_a_checkpoint_is_no_change() {
+        let with = |age_ms: u64, calls: u64| {
+            let mut row = row(1, "n2", 1);
+            row.safe = Some(SafeInfo {
+                age_ms: Some(age_ms),
+                calls,
+                kept_at: Some("n3".parse().expect("a name")),
+                ..SafeInfo::default()
+            });
+            (row.nice, row.direct) = (7, 2);
+            look(vec![row], &[])
+        };
+        let mut state = State::default();
+        let first = state.take(with(4_000, 10), 100_000);
+        let safe = &first["procs"][0]["safe"];
+        assert_eq!(
+            (&safe["at_ms"], &safe["kept_at"]),
+            (&96_000.into(), &"n3".into())
+        );
+        assert_eq!(
+            (&first["procs"][0]["nice"], &first["procs"][0]["direct"]),
+            (&7.into(), &2.into())
+        );
+        let same = state.take(with(5_100, 10), 101_000);
+        assert_eq!(same, json!({ "v": VERSION, "at_ms": 101_000 }));
+        let called = state.take(with(6_000, 11), 102_000);
+        assert_eq!(called["procs"][0]["safe"]["calls"], 11);
+        let newer = state.take(with(100, 0), 103_000);
+        assert_eq!(newer["procs"][0]["safe"]["at_ms"], 102_900);
     }
 
     #[test]

@@ -44,6 +44,7 @@ class AnswerWhy:
     pid: int
     remedy: str
     away: Optional[AwayPrice] = None
+    connections: Optional[Connections] = None
     detail: str = ""
     partner: Optional[int] = None
     place: Optional[NodeName] = None
@@ -81,6 +82,7 @@ class AnswerStatus:
     joined: bool
     node: NodeName
     version: str
+    direct_sockets: bool = True
 
 
 @dataclass
@@ -145,10 +147,11 @@ class AskLog:
 
 @dataclass
 class AskHistory:
-    """What jobs of this home used."""
+    """What jobs of this home used; `farm`: of every home."""
 
     TAG: ClassVar[Dict[str, str]] = {"type": "history"}
     query: HistoryQuery
+    farm: bool = False
 
 
 @dataclass
@@ -325,6 +328,25 @@ class Checkpointed:
 
 
 @dataclass
+class Connection:
+    """One connection of a process."""
+
+    fd: int
+    for_ms: int
+    over_home: Optional[str] = None
+    peer: Optional[int] = None
+
+
+@dataclass
+class Connections:
+    """What is known of the busy connections of a process that is away."""
+
+    direct: int = 0
+    list: List[Connection] = field(default_factory=list)
+    over_home: int = 0
+
+
+@dataclass
 class DfsaInfo:
     """The shared mounts of a node, and what is known of them."""
 
@@ -437,6 +459,7 @@ class HistoryInfo:
     lost: int = 0
     more: bool = False
     rows: List[HistoryRow] = field(default_factory=list)
+    silent: List[NodeName] = field(default_factory=list)
     trouble: str = ""
 
 
@@ -577,6 +600,15 @@ class MfsStream:
 
 
 @dataclass
+class Moving:
+    """A move of a process that is not over."""
+
+    bytes: int
+    for_ms: int
+    to: NodeName
+
+
+@dataclass
 class NodeInfo:
     """One node, from the view of the node that was asked."""
 
@@ -669,17 +701,21 @@ class ProcInfo:
     uid: int
     bytes_received: int = 0
     bytes_sent: int = 0
+    connections: Optional[Connections] = None
     detail: str = ""
     files: Optional[FileCounts] = None
     frozen: bool = False
     last_exec: Optional[NodeName] = None
     lost_ms: Optional[int] = None
     messages: Optional[MessageCounts] = None
+    moving: Optional[Moving] = None
+    nice: int = 0
     partner: Optional[int] = None
     portable: bool = False
     rates: Optional[FileRates] = None
     safe: Optional[SafeInfo] = None
     stay: Optional[Stay] = None
+    stopped: bool = False
 
 
 @dataclass

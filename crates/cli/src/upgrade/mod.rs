@@ -4,6 +4,7 @@
 //! daemon starts for it. This node comes last, since its daemon is needed for the others.
 
 pub mod helper;
+mod package;
 mod plan;
 
 use crate::drain;
@@ -28,6 +29,8 @@ pub const HELP: &str = "Examples:
   armento farm upgrade --dry-run                    what runs where, and what would become of it
   armento farm upgrade                              every node runs the program of this command
   armento farm upgrade n2 n3 --binary ./armento     these only, with that program
+  armento farm upgrade --package armento_0.2.0_amd64.deb
+                                                    with the program of that package, which no node has yet
   armento farm upgrade --drain                      each node is emptied first
   armento farm upgrade --rollback                   every node runs the program of before again
 
@@ -46,6 +49,9 @@ pub struct Upgrade {
     /// The new program [default: that of this command]
     #[arg(long, value_name = "FILE", conflicts_with = "rollback")]
     binary: Option<PathBuf>,
+    /// The new program, or the Debian package that has it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rollback", "binary"])]
+    package: Option<PathBuf>,
     /// Put the program in place again that the last upgrade replaced
     #[arg(long)]
     rollback: bool,
@@ -70,9 +76,16 @@ pub fn upgrade(args: &Upgrade) -> anyhow::Result<i32> {
         };
     }
     let nodes = chosen(&args.nodes)?;
-    let file = match &args.binary {
-        Some(file) => file.clone(),
-        None => std::env::current_exe()?,
+    // A program that was taken out of a package is there for as long as this is.
+    let taken = args
+        .package
+        .as_deref()
+        .map(package::program_of)
+        .transpose()?;
+    let file = match (&taken, &args.binary) {
+        (Some(taken), _) => taken.path.clone(),
+        (None, Some(file)) => file.clone(),
+        (None, None) => std::env::current_exe()?,
     };
     let versions = versions_of_program(&file).map_err(Failure::from)?;
     let (sha256, size) = program_hash(&file).map_err(Failure::from)?;

@@ -11,6 +11,32 @@ const PROGRAM: &str = "/opt/armento";
 /// The same program with another hash.
 const NEW: &str = "/tmp/armento.new";
 
+/// It has that program.
+const PACKAGE: &str = "/tmp/armento.deb";
+
+/// A package of this name with the new program, as small as dpkg-deb makes one without compressing it.
+fn package(name: &str, file: &str) -> String {
+    format!(
+        "d=$(mktemp -d); chmod 755 $d; mkdir -p $d/DEBIAN $d/usr/bin; cp {NEW} $d/usr/bin/armento
+         printf 'Package: {name}\\nVersion: 9\\nArchitecture: amd64\\nMaintainer: a <a@example.org>\\nDescription: a test\\n' > $d/DEBIAN/control
+         dpkg-deb -Znone --build $d {file} >/dev/null; rm -r $d"
+    )
+}
+
+fn bad_packages_are_refused(farm: &Farm) {
+    farm.sh("n1", &package("armento", PACKAGE));
+    farm.sh("n1", &package("lame", "/tmp/other.deb"));
+    farm.sh("n1", &format!("head -c 5000 {PACKAGE} > /tmp/cut.deb"));
+    for (file, why) in [
+        ("/tmp/other.deb", "this is the package `lame`"),
+        ("/tmp/cut.deb", "nothing was changed"),
+        ("/tmp/none.deb", "nothing was changed"),
+    ] {
+        let out = farm.run("n1", &format!("armento farm upgrade --package {file}"));
+        fails_with(&out, &[why]);
+    }
+}
+
 fn is_new(farm: &Farm, node: &str) -> bool {
     farm.run(node, &format!("cmp {PROGRAM} {NEW}"))
         .status
@@ -64,8 +90,11 @@ pub fn every_node_is_upgraded_in_turn_and_put_back(farm: &Farm) {
     assert_eq!(of_keepers, (&1.into(), &1.into()));
     assert_eq!(plan["nodes"][1]["runs"]["hosts"][0]["same_file"], true);
     fails_with(&farm.run("n1", &format!("{upgrade} n2")), &["left: n2"]);
-    let bad = "armento farm upgrade --binary /etc/passwd";
-    fails_with(&farm.run("n1", bad), &["does not run here"]);
+    for option in ["--binary", "--package"] {
+        let bad = format!("armento farm upgrade {option} /etc/passwd");
+        fails_with(&farm.run("n1", &bad), &["does not run here"]);
+    }
+    bad_packages_are_refused(farm);
     assert!(NODES.iter().all(|node| !is_new(farm, node)));
 
     for node in ["n2", "n3"] {
@@ -76,8 +105,13 @@ pub fn every_node_is_upgraded_in_turn_and_put_back(farm: &Farm) {
     fails_with(&out, &["stopped at n3", "does not hold the farm's key"]);
 
     let before: Vec<String> = NODES.iter().map(|n| of_daemon(farm, n, "pid,ni")).collect();
-    let said = farm.sh("n1", &upgrade);
+    // No node has the program of the package.
+    let said = farm.sh("n1", &format!("armento farm upgrade --package {PACKAGE}"));
     assert_eq!(said, "upgraded: n2, n3, n1\n");
+    assert_eq!(
+        farm.sh("n1", "ls -d /tmp/armento-package-* 2>/dev/null; true"),
+        ""
+    );
     assert!(NODES.iter().all(|node| is_new(farm, node)));
     // The same process goes on, with the same niceness.
     let after: Vec<String> = NODES.iter().map(|n| of_daemon(farm, n, "pid,ni")).collect();

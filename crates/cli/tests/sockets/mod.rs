@@ -34,6 +34,13 @@ impl<'a> Pair<'a> {
     }
 
     fn run(farm: &'a Farm, program: &str) -> Pair<'a> {
+        let pair = Pair::begin(farm, program);
+        pair.becomes_direct();
+        pair
+    }
+
+    /// Both away, whichever way their connection goes.
+    fn begin(farm: &'a Farm, program: &str) -> Pair<'a> {
         let start = format!(
             "rm -f /tmp/stop; armento run --begin here perl -e '{program}' >/tmp/out 2>/tmp/err </dev/null & echo $!"
         );
@@ -52,7 +59,6 @@ impl<'a> Pair<'a> {
         // The child first: home finds it while its parent is there.
         pair.moves(&pair.child, "n3");
         pair.moves(&pair.parent, "n2");
-        pair.becomes_direct();
         pair
     }
 
@@ -84,6 +90,18 @@ impl<'a> Pair<'a> {
         until("a connection over home", || self.counts().0 > before + 100);
     }
 
+    /// The parent's connection, as both commands tell of it.
+    fn says(&self, what: &str) {
+        for command in ["why", "files"] {
+            let ask = format!("armento {command} {}", self.parent);
+            until(what, || {
+                let said = self.farm.sh("n1", &ask);
+                said.lines()
+                    .any(|l| l.starts_with("connection: ") && l.contains(what))
+            });
+        }
+    }
+
     fn ends(self, want: &str) {
         self.farm.sh("n1", "touch /tmp/stop");
         until("its end", || {
@@ -103,6 +121,7 @@ fn connections_go_from_node_to_node_and_come_back() {
         return;
     };
     let pair = Pair::start(&farm);
+    pair.says(&format!("to process {}: direct, for ", pair.child));
     // Both at one node; one at home; both away again.
     pair.moves(&pair.child, "n2");
     pair.becomes_direct();
@@ -126,6 +145,7 @@ fn connections_go_from_node_to_node_and_come_back() {
         );
     }
     pair.goes_over_home();
+    pair.says(": over home: ");
     pair.ends("wrong 0 status 0");
     for (here, there) in [("n2", "n3"), ("n3", "n2")] {
         farm.sh(
@@ -133,6 +153,20 @@ fn connections_go_from_node_to_node_and_come_back() {
             &format!("ip route del unreachable {}/32", address(there)),
         );
     }
+
+    // The home lets none go directly that begins from now on.
+    farm.sh(
+        "n1",
+        "echo 'direct_sockets = false' >> /etc/armento/config.toml; armento farm reload",
+    );
+    let pair = Pair::begin(&farm, PROGRAM);
+    pair.says(": over home: its home has the setting direct_sockets = false");
+    assert_eq!(pair.counts().1, 0, "a message went directly");
+    pair.ends("wrong 0 status 0");
+    farm.sh(
+        "n1",
+        "sed -i /direct_sockets/d /etc/armento/config.toml; armento farm reload",
+    );
 
     // The child is lost with its node: its parent sees the end of the stream.
     let pair = Pair::start(&farm);

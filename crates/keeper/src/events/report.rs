@@ -3,7 +3,9 @@
 //! From: `keeper/src/daemon.rs`. Next: `client/src/api.rs`.
 
 use crate::lifecycle::{note_calls, scan_children};
+use crate::sockets::busy_connections;
 use crate::state::{Lease, Process, Tree};
+use crate::sys;
 use armento_client::api::{JobUse, ProcInfo, SafeInfo};
 use armento_model::{FileRates, NodeName};
 use std::sync::atomic::Ordering;
@@ -59,6 +61,13 @@ pub fn report_processes(t: &mut Tree) -> (Vec<ProcInfo>, Option<JobUse>) {
             age_ms: p.age().as_millis() as u64,
             last_exec: p.usage.last_exec.clone(),
             safe: safe_info(p, t.keep.lease.kept(Lease::now())),
+            connections: p.away().and_then(|_| busy_connections(&t.keep, p.pid)),
+            stopped: match p.away() {
+                Some(away) => away.is_stopped(),
+                None => p.usage.stopped,
+            },
+            nice: sys::nice(p.pid).unwrap_or(0),
+            moving: t.keep.transfers.of(p.pid),
         });
     }
     t.unseen = all.is_empty();

@@ -107,8 +107,12 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         std::thread::sleep(FORGETS_LOOK);
         said = daemon::introduce(&hello);
     }
-    let (session, node) = match said {
-        Ok(s) => s,
+    let daemon::Introduced {
+        session,
+        node,
+        direct_sockets,
+    } = match said {
+        Ok(introduced) => introduced,
         Err(AskError::Refused(no)) if no.code == "held" => {
             let _ = door.write_all(&HELD);
             return;
@@ -138,6 +142,7 @@ pub fn keeper(b: Birth, program: Pid, door: UnixStream) {
         safe: b.safe,
         forward_files: b.forward_files,
         direct_sockets: b.direct_sockets,
+        home_forbids_direct: !direct_sockets,
         portable: b.portable.clone(),
         hello,
     };
@@ -231,10 +236,8 @@ pub fn start_threads(
             spawn::start("placements", move || run_moves(&k, k.placements()))?;
         }
     }
-    if keep.settings.connects_directly() {
-        let k = keep.clone();
-        spawn::start("sockets", move || sockets::run(&k))?;
-    }
+    let k = keep.clone();
+    spawn::start("sockets", move || sockets::run(&k))?;
     if keep.settings.safe.is_some() {
         let k = keep.clone();
         spawn::start("checkpoints", move || make_checkpoints(&k))?;

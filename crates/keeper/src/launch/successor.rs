@@ -64,7 +64,7 @@ fn take_over(was: Handed) -> io::Result<()> {
     }
     // Without a daemon the tree goes on; one is looked for.
     let session = daemon::introduce(&keep.settings.hello).ok();
-    let session = session.map(|(session, _)| session);
+    let session = session.map(|introduced| introduced.session);
     let program = world
         .procs
         .contains_key(&root)

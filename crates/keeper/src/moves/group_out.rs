@@ -163,7 +163,9 @@ fn halt(
 fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Result<u64> {
     let (mut sent, mut bytes) = (Views::default(), 0);
     for m in members {
-        let (mut r, mut w) = open_for_move(keep, link, None, Purpose::Bring(m.mv))?;
+        let (mut r, w) = open_for_move(keep, link, None, Purpose::Bring(m.mv))?;
+        let transfer = keep.transfers.begin(m.pid, link.node.clone());
+        let mut w = transfer.counted(w);
         let mut job = Job::new(m.pid, &mut r, &mut w);
         m.prep.head.brings = sent.lack(&m.prep.head.areas);
         m.prep.head.persistent = objects::sizes(&m.prep.head.areas)

@@ -88,7 +88,9 @@ pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Re
         state: None,
         from: Xsave::default(),
     };
-    let (mut r, mut w) = open_connection(keep, &link.way(), Purpose::Fetch(mv))?;
+    let (r, mut w) = open_connection(keep, &link.way(), Purpose::Fetch(mv))?;
+    let transfer = keep.transfers.begin(pid, keep.settings.node.clone());
+    let mut r = transfer.counted(r);
     let bytes = target::receive(&mut r, &mut w, &mut b)?;
     Ok(Fetched {
         state: b.state.ok_or(MigrateError::Ended)?,

@@ -14,7 +14,7 @@ use super::tear_down::{DeferredTeardown, tear_down_memory};
 use crate::calls::serve_host;
 use crate::deputy::{Connection, HostLink};
 use crate::hosts::{connect_host, open_for_move};
-use crate::state::{Keep, MoveEvent, READY_MAX, await_ready};
+use crate::state::{Counted, Keep, MoveEvent, READY_MAX, await_ready};
 use crate::sync::lock;
 use armento_link::{Reader, Writer};
 use armento_migrate::failpoint::point;
@@ -47,12 +47,13 @@ pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<MoveCost> {
         mv,
         news,
     };
-    let r = m
-        .prepare(runs_meanwhile)
-        .and_then(|(prep, mut connection)| {
-            let departure = Leaving::new(&m, prep, &noted, &mut connection);
-            departure.run(noted)
-        });
+    let transfer = keep.transfers.begin(pid, node.clone());
+    let r = m.prepare(runs_meanwhile).and_then(|(prep, (r, w))| {
+        let mut connection = (r, transfer.counted(w));
+        let departure = Leaving::new(&m, prep, &noted, &mut connection);
+        departure.run(noted)
+    });
+    drop(transfer);
     keep.moves.end(mv);
     r
 }
@@ -104,7 +105,7 @@ impl Move<'_> {
 /// A prepared process that leaves home for another node.
 struct Leaving<'a> {
     of: &'a Move<'a>,
-    phases: Departure<'a, Reader, Writer>,
+    phases: Departure<'a, Reader, Counted<Writer>>,
     /// Ends the connection of the move.
     closer: Option<TcpStream>,
 }
@@ -121,7 +122,7 @@ impl<'a> Leaving<'a> {
         of: &'a Move,
         mut prep: Prepared,
         noted: &Noted,
-        (r, w): &'a mut Connection,
+        (r, w): &'a mut (Reader, Counted<Writer>),
     ) -> Leaving<'a> {
         let closer = r.closer().ok();
         prep.head.engine = of.link.pass.common_engine();

@@ -78,6 +78,8 @@ impl Life<'_> {
             }
         };
         let since = Instant::now();
+        let ends = self.ends.each_ref().map(EndAt::end);
+        self.keep.busy_sockets.direct(ends, since);
         let why = self.await_recall();
         self.give_back(window);
         Over::Recalled(why, since.elapsed())

@@ -5,7 +5,7 @@
 use super::connection::{Life, Over};
 use super::pair;
 use crate::deputy::HostLink;
-use crate::state::Keep;
+use crate::state::{Keep, SocketEnd};
 use armento_model::Pid;
 use armento_tracee::spawn;
 use armento_wire::sockets::{Recall, SocketNews};
@@ -22,8 +22,19 @@ const MOVED_PAUSE: Duration = Duration::from_millis(200);
 pub fn run(keep: &Arc<Keep>) {
     loop {
         let (pid, fd) = keep.traffic.next();
-        if let Err(why) = offer(keep, pid, fd) {
-            keep.traffic.pause(pid, fd, Instant::now() + PAUSE);
+        let now = Instant::now();
+        // What is no socket is no connection that goes over home.
+        let Some(ino) = pair::socket_inode(pid, fd) else {
+            keep.traffic.pause(pid, fd, now + PAUSE);
+            continue;
+        };
+        let end = SocketEnd { pid, fd, ino };
+        if keep.sockets.waits(ino, now) {
+            keep.traffic.pause(pid, fd, now + PAUSE);
+            keep.busy_sockets.looked(end, now);
+        } else if let Err(why) = offer(keep, end) {
+            keep.traffic.pause(pid, fd, now + PAUSE);
+            keep.busy_sockets.over_home(end, why, now);
             log(pid, fd, why);
         }
     }
@@ -35,19 +46,18 @@ fn log(pid: Pid, fd: i32, what: &str) {
     }
 }
 
-fn offer(keep: &Arc<Keep>, pid: Pid, fd: i32) -> Result<(), pair::Not> {
+fn offer(keep: &Arc<Keep>, end: SocketEnd) -> Result<(), pair::Not> {
+    if let Some(why) = keep.settings.never_direct() {
+        return Err(why);
+    }
     if keep.saving.load(Ordering::Acquire) {
         return Err("a checkpoint is being written");
     }
-    let ino = pair::socket_inode(pid, fd).ok_or("it is no socket")?;
-    if keep.sockets.waits(ino, Instant::now()) {
-        return Err("it was needed at home lately");
-    }
-    let ends = pair::find(keep, pid, fd)?;
+    let ends = pair::find(keep, end)?;
     let [a, b] = &ends;
     let inodes = [a.ino, b.ino];
     let links = [a.link.clone(), b.link.clone()];
-    let descriptors = [(a.pid, a.fd), (b.pid, b.fd)];
+    let both = [a.end(), b.end()];
     let (known, events) = keep
         .sockets
         .begin(inodes, links)
@@ -63,7 +73,7 @@ fn offer(keep: &Arc<Keep>, pid: Pid, fd: i32) -> Result<(), pair::Not> {
         };
         let over = life.live();
         k.sockets.end(&known);
-        after(&k, inodes, descriptors, &over);
+        after(&k, both, &over);
     };
     spawn::start("socket", live).map_err(|_| {
         keep.sockets.forget(number);
@@ -71,8 +81,9 @@ fn offer(keep: &Arc<Keep>, pid: Pid, fd: i32) -> Result<(), pair::Not> {
     })
 }
 
-fn after(keep: &Keep, inodes: [u64; 2], descriptors: [(Pid, i32); 2], over: &Over) {
+fn after(keep: &Keep, ends: [SocketEnd; 2], over: &Over) {
     let now = Instant::now();
+    let inodes = ends.map(|end| end.ino);
     let until = match over {
         Over::Recalled(Recall::Moves, _) => now + MOVED_PAUSE,
         Over::Recalled(Recall::Call | Recall::Link, direct) => {
@@ -80,7 +91,14 @@ fn after(keep: &Keep, inodes: [u64; 2], descriptors: [(Pid, i32); 2], over: &Ove
         }
         Over::Not(_) => now + PAUSE,
     };
-    for (pid, fd) in descriptors {
+    let why = match over {
+        Over::Recalled(Recall::Moves, _) => "one of its processes has moved",
+        Over::Recalled(Recall::Call, _) => "a call on it was made that home makes",
+        Over::Recalled(Recall::Link, _) => "the way between its nodes broke",
+        Over::Not(why) => why,
+    };
+    keep.busy_sockets.home_again(ends, why, now);
+    for SocketEnd { pid, fd, .. } in ends {
         keep.traffic.pause(pid, fd, until);
         match over {
             Over::Not(why) => log(pid, fd, why),

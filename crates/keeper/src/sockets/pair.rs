@@ -4,7 +4,7 @@
 
 use super::sys;
 use crate::deputy::HostLink;
-use crate::state::Keep;
+use crate::state::{Keep, SocketEnd};
 use armento_checkpoint::home::unix_peer;
 use armento_model::Pid;
 use armento_tracee::sys as tsys;
@@ -39,6 +39,16 @@ pub struct EndAt {
     pub nonblocking: bool,
 }
 
+impl EndAt {
+    pub fn end(&self) -> SocketEnd {
+        SocketEnd {
+            pid: self.pid,
+            fd: self.fd,
+            ino: self.ino,
+        }
+    }
+}
+
 /// The inode of the socket that a descriptor leads to.
 pub fn socket_inode(pid: Pid, fd: i32) -> Option<u64> {
     inode_of(&fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?)
@@ -51,8 +61,7 @@ fn inode_of(link: &Path) -> Option<u64> {
 }
 
 /// Both ends of the connection of a descriptor.
-pub fn find(keep: &Keep, pid: Pid, fd: i32) -> Result<[EndAt; 2], Not> {
-    let ino = socket_inode(pid, fd).ok_or("it is no socket")?;
+pub fn find(keep: &Keep, SocketEnd { pid, fd, ino }: SocketEnd) -> Result<[EndAt; 2], Not> {
     let one = end_at(keep, pid, fd, ino)?;
     let family = sys::option(&one.socket, libc::SOL_SOCKET, libc::SO_DOMAIN);
     let peer = match family {
@@ -63,7 +72,7 @@ pub fn find(keep: &Keep, pid: Pid, fd: i32) -> Result<[EndAt; 2], Not> {
     };
     let peer = peer
         .filter(|p| *p != ino)
-        .ok_or("its other end is not known here")?;
+        .ok_or("its other end is not at this home")?;
     let (here, there) = holders(keep, ino, peer).ok_or(UNSEEN)?;
     if here != [(pid, fd)] {
         return Err("another descriptor has it, too");
@@ -87,7 +96,9 @@ pub fn still(keep: &Keep, ends: &[EndAt; 2]) -> bool {
 }
 
 fn end_at(keep: &Keep, pid: Pid, fd: i32, ino: u64) -> Result<EndAt, Not> {
-    let deputy = keep.deputy(pid).ok_or("an end is at home")?;
+    let deputy = keep
+        .deputy(pid)
+        .ok_or("an end is at home, or of another `armento run`")?;
     let common = &deputy.common;
     if common.record.is_some()
         || common

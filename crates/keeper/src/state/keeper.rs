@@ -6,6 +6,7 @@
 //! Lock order: `hosts.connecting`, `deputies`, then a deputy's state, then a link's session. The tracer thread takes any of them
 //! for a moment; no thread waits for the tracer thread while it holds one.
 
+use super::busy_sockets::BusySockets;
 use super::call_storm::CallStorm;
 use super::cpu_fixup::CpuFixup;
 use super::daemon_queue::DaemonQueue;
@@ -28,6 +29,7 @@ use super::restart::{Restart, Restarts};
 use super::settings::{Settings, Storm};
 use super::shm_guards::ShmGuards;
 use super::thread_directed::ThreadDirected;
+use super::transfer::Transfers;
 use super::tree_signals::TreeSignals;
 use crate::cpu_features;
 use crate::cpu_time::CpuAccounts;
@@ -85,6 +87,10 @@ pub struct Keep {
     pub traffic: Arc<Traffic>,
     /// Connections that go directly between hosts.
     pub sockets: DirectSockets,
+    /// What was found out about busy connections.
+    pub busy_sockets: BusySockets,
+    /// How far moves are.
+    pub transfers: Transfers,
     /// Files (device, inode) that the program was born with: others may share their descriptions. `None` for
     /// one that was adopted.
     pub inherited: Option<HashSet<(u64, u64)>>,
@@ -174,6 +180,8 @@ impl Keep {
             readaheads: Arc::default(),
             traffic: Arc::default(),
             sockets: DirectSockets::default(),
+            busy_sockets: BusySockets::default(),
+            transfers: Transfers::default(),
             inherited,
             thread_directed: ThreadDirected::default(),
             ran: RanPrograms::default(),

@@ -4,6 +4,7 @@
 
 mod away;
 mod body_signals;
+mod busy_sockets;
 mod call_storm;
 mod cpu_fixup;
 mod daemon_queue;
@@ -33,12 +34,14 @@ mod settings;
 mod shm_guards;
 mod stay_reason;
 mod thread_directed;
+mod transfer;
 mod tree;
 mod tree_signals;
 mod usage;
 mod user_message;
 
 pub(crate) use away::Away;
+pub(crate) use busy_sockets::SocketEnd;
 pub(crate) use call_storm::CallStorm;
 pub(crate) use daemon_queue::{DaemonQueue, Inbox, Item};
 pub(crate) use direct_sockets::{DirectConnection, SocketEvents};
@@ -59,4 +62,5 @@ pub(crate) use settings::Settings;
 pub use settings::Storm;
 pub(crate) use shm_guards::Guarded;
 pub(crate) use stay_reason::StayReason;
+pub(crate) use transfer::Counted;
 pub(crate) use user_message::tell_user;

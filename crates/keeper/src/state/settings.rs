@@ -37,6 +37,9 @@ pub struct Settings {
     /// Not `--no-direct-sockets`.
     #[serde(default)]
     pub direct_sockets: bool,
+    /// `direct_sockets = false` in the settings of its home, when it was started.
+    #[serde(default)]
+    pub home_forbids_direct: bool,
     pub portable: Option<Portable>,
     pub hello: KeeperHello,
 }
@@ -47,9 +50,16 @@ impl Settings {
         self.forward_files || self.safe.is_some()
     }
 
-    /// Whether connections between its processes may go directly between their hosts: what goes there is in no record, either.
-    pub fn connects_directly(&self) -> bool {
-        self.direct_sockets && !self.forwards_files()
+    /// Why no connection between its processes goes directly between their hosts; `None`: they may.
+    pub fn never_direct(&self) -> Option<&'static str> {
+        match self {
+            // What goes there is in no record.
+            s if s.safe.is_some() => Some("the program is kept safe (--safe)"),
+            s if s.forward_files => Some("the program was started with --forward-files"),
+            s if !s.direct_sockets => Some("the program was started with --no-direct-sockets"),
+            s if s.home_forbids_direct => Some("its home has the setting direct_sockets = false"),
+            _ => None,
+        }
     }
 
     /// Keeps the tree safe so from now on.

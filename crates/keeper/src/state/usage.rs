@@ -29,6 +29,9 @@ pub struct UsageSummary {
     pub rss_kib: u64,
     pub threads: u32,
     pub busy_percent: u8,
+    /// At home, job control has stopped it.
+    #[serde(default)]
+    pub stopped: bool,
     home_ns: u64,
     #[serde(skip)]
     demand: Demand,
@@ -59,6 +62,7 @@ impl UsageSummary {
             rss_kib: 0,
             threads: 1,
             busy_percent: 0,
+            stopped: false,
             home_ns: 0,
             demand: Demand::default(),
             messages: Messages::default(),
@@ -93,6 +97,8 @@ impl UsageSummary {
         }
         self.messages.look(self.pid);
         self.rss_kib = s.rss_kib;
+        // KERNEL: proc_pid_status(5): T is stopped; a tracer's stop is another letter.
+        self.stopped = s.state == 'T';
         let threads = status::threads(self.pid).unwrap_or_default();
         let share = self
             .demand

@@ -29,7 +29,7 @@ pub struct Args {
     /// Duration of one measurement
     #[arg(long, default_value_t = 1.0, value_name = "S")]
     seconds: f64,
-    /// Print JSON
+    /// Print JSON (schema armento.lab-check/1)
     #[arg(long)]
     json: bool,
 }

@@ -132,7 +132,7 @@ impl Table {
         };
         let apart = |a: &Apart| json!({ "from": a.from, "to": a.to, "reached": a.reached, "ok": !a.reached });
         json!({
-            "v": 1, "name": self.name, "ok": self.good(),
+            "schema": "armento.lab-check/1", "v": 1, "name": self.name, "ok": self.good(),
             "processors": self.cpus.iter().map(cpu).collect::<Vec<_>>(),
             "links": self.pairs.iter().map(pair).collect::<Vec<_>>(),
             "apart": self.apart.iter().map(apart).collect::<Vec<_>>(),

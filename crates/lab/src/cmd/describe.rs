@@ -25,7 +25,7 @@ pub fn describe(name: &str) -> Result<serde_json::Value> {
     };
     let nodes: Vec<_> = plan.nodes.iter().enumerate().map(node).collect();
     Ok(
-        json!({ "v": JSON_VERSION, "name": plan.name, "link": plan.link, "links": if plan.second_link { 2 } else { 1 }, "mtu": plan.mtu,
+        json!({ "schema": "armento.lab/1", "v": JSON_VERSION, "name": plan.name, "link": plan.link, "links": if plan.second_link { 2 } else { 1 }, "mtu": plan.mtu,
             "faults": plan.faults, "shares": plan.shares, "disk": plan.disk, "period_ms": plan.period_ms, "mem": plan.mem, "nodes": nodes }),
     )
 }

@@ -40,7 +40,7 @@ pub enum Cmd {
     /// Show the labs of this machine
     #[command(after_help = LIST_HELP)]
     List {
-        /// Print JSON
+        /// Print JSON (schema armento.labs/1)
         #[arg(long)]
         json: bool,
     },
@@ -69,7 +69,7 @@ pub enum Cmd {
         /// Name of the lab
         #[arg(long, default_value = "lab", value_name = "L")]
         name: String,
-        /// Print JSON
+        /// Print JSON (schema armento.lab-counters/1)
         #[arg(long)]
         json: bool,
     },
@@ -175,7 +175,10 @@ fn list(as_json: bool) -> Result<i32> {
         labs.push(describe(&name).unwrap_or(broken));
     }
     if as_json {
-        say!("{}", json!({ "v": JSON_VERSION, "labs": labs }));
+        say!(
+            "{}",
+            json!({ "schema": "armento.labs/1", "v": JSON_VERSION, "labs": labs })
+        );
         return Ok(0);
     }
     if labs.is_empty() {

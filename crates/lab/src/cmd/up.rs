@@ -84,7 +84,7 @@ pub struct Up {
     /// Show what would be started; change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print JSON
+    /// Print JSON (schema armento.lab/1; with --dry-run armento.dry-run/1)
     #[arg(long)]
     json: bool,
 }

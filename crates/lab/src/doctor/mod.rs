@@ -39,7 +39,7 @@ pub struct Args {
     /// Also check what labs need (root, overlayfs, network namespaces)
     #[arg(long, conflicts_with = "calls")]
     pub lab: bool,
-    /// Print JSON (with --calls: schema armento.calls/1)
+    /// Print JSON (schema armento.doctor/1; with --calls armento.calls/1)
     #[arg(long)]
     pub json: bool,
 }
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<i32> {
     if args.json {
         say!(
             "{}",
-            json!({ "v": JSON_VERSION, "tier": tier, "farm": farm, "lab": lab, "checks": checks })
+            json!({ "schema": "armento.doctor/1", "v": JSON_VERSION, "tier": tier, "farm": farm, "lab": lab, "checks": checks })
         );
     } else {
         crate::say::write_out(format_args!("{}", text(tier, farm, lab, &checks)));

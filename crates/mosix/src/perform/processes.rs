@@ -176,6 +176,10 @@ mod tests {
             age_ms: 0,
             last_exec: None,
             safe: None,
+            connections: None,
+            stopped: false,
+            nice: 0,
+            moving: None,
         }
     }
 

@@ -32,18 +32,8 @@ const MIGRATE_FORMS: &[Form] = &[
         CHECKPOINT_HINT,
         &["1", "checkpoint"],
     ),
-    refused(
-        "pid chkstop",
-        NO_CHECKPOINTS,
-        CHECKPOINT_HINT,
-        &["1", "chkstop"],
-    ),
-    refused(
-        "pid chkexit",
-        NO_CHECKPOINTS,
-        CHECKPOINT_HINT,
-        &["1", "chkexit"],
-    ),
+    refused("pid chkstop", NO_CHECKPOINTS, STOP_HINT, &["1", "chkstop"]),
+    refused("pid chkexit", NO_CHECKPOINTS, STOP_HINT, &["1", "chkexit"]),
     refused(
         "-jJOB",
         NO_JOBS,
@@ -52,8 +42,11 @@ const MIGRATE_FORMS: &[Form] = &[
     ),
 ];
 
-const NO_CHECKPOINTS: &str = "Armento moves running processes and writes none to disk";
-const CHECKPOINT_HINT: &str = "CRIU and DMTCP write checkpoints of processes that are at home";
+const NO_CHECKPOINTS: &str = "a checkpoint is written into a file that its command names";
+const CHECKPOINT_HINT: &str = "`armento checkpoint PID FILE`, with --every SECONDS again and again";
+const RESTART_HINT: &str =
+    "`armento restart FILE`; `armento checkpoint --inspect FILE` shows what is in it";
+const STOP_HINT: &str = "`armento checkpoint PID FILE`, then `kill -STOP PID` or `kill PID`";
 const NO_JOBS: &str = "Armento numbers processes, not jobs";
 const NO_QUEUE: &str = "Armento has no queue: a program starts when it is called";
 const QUEUE_HINT: &str = "`parallel -j N` of GNU parallel holds back what is more than N";
@@ -205,12 +198,12 @@ pub const MOSRUN: Command = Command {
             CHECKPOINT_HINT,
             &["-Cx", "true"],
         ),
-        refused("-R{filename}", NO_CHECKPOINTS, CHECKPOINT_HINT, &["-Rx"]),
-        refused("-I{filename}", NO_CHECKPOINTS, CHECKPOINT_HINT, &["-Ix"]),
+        refused("-R{filename}", NO_CHECKPOINTS, RESTART_HINT, &["-Rx"]),
+        refused("-I{filename}", NO_CHECKPOINTS, RESTART_HINT, &["-Ix"]),
         refused(
             "-O{fd=filename}",
             NO_CHECKPOINTS,
-            CHECKPOINT_HINT,
+            RESTART_HINT,
             &["-O1=x", "true"],
         ),
         refused(

@@ -60,6 +60,8 @@ pub struct Config {
     pub safe_after_s: u64,
     /// So often a checkpoint of them is made.
     pub safe_every_s: u64,
+    /// Connections between programs of this home that are away may go from node to node.
+    pub direct_sockets: bool,
     /// Nodes this home sends to, and whose programs; all if not given. See `rules.rs`.
     pub send_to: Option<Rules>,
     /// Homes whose processes may come, and whose; all if not given.
@@ -127,6 +129,7 @@ impl Default for Config {
             upgrade_keepers: true,
             safe_after_s: 0,
             safe_every_s: 30,
+            direct_sockets: true,
             send_to: None,
             accept_from: None,
             block: false,

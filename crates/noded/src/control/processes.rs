@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::peer::{CallError, PeerAnswer, PeerAsk};
 use crate::state::{Asker, call};
 use crate::sys::name_of;
-use armento_client::api::{Answer, ProcInfo, ProcRow, ROWS_MAX};
+use armento_client::api::{Answer, LINE_MAX, ProcInfo, ProcRow, ROWS_MAX};
 use armento_model::NodeName;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,17 +31,48 @@ pub async fn everywhere(asker: &Asker) -> Result<Answer> {
 
 /// The same as rows, and the nodes that did not answer within a second: a screen shows that instead of waiting.
 pub async fn rows(asker: &Asker) -> Result<Answer> {
-    let (mut procs, silent) = gather(asker, PEER_OF_ROWS).await;
-    let left_out = procs.len().saturating_sub(ROWS_MAX);
-    if left_out > 0 {
-        procs.sort_by_key(|p| std::cmp::Reverse((p.busy_percent, p.cpu_ms)));
-        procs.truncate(ROWS_MAX);
-    }
+    let (procs, silent) = gather(asker, PEER_OF_ROWS).await;
+    let (rows, left_out) = fitting(procs);
     Ok(Answer::Rows {
-        rows: procs.into_iter().map(ProcRow::from).collect(),
-        left_out: left_out as u64,
+        rows,
+        left_out,
         silent,
     })
+}
+
+/// Bytes of rows in one answer: what is left of a line is for the rest of it.
+const ROWS_BYTES_MAX: usize = LINE_MAX - (64 << 10);
+
+/// As many rows as fit into one answer, of more the busiest; and how many are left out.
+fn fitting(mut procs: Vec<ProcInfo>) -> (Vec<ProcRow>, u64) {
+    let all = procs.len();
+    if all > ROWS_MAX {
+        busiest_first(&mut procs);
+        procs.truncate(ROWS_MAX);
+    }
+    let bytes = |p: &ProcInfo| {
+        let row = serde_json::to_vec(&ProcRow::from(p.clone()));
+        // A comma follows it.
+        row.map_or(0, |r| r.len() + 1)
+    };
+    let sizes: usize = procs.iter().map(bytes).sum();
+    if sizes > ROWS_BYTES_MAX {
+        busiest_first(&mut procs);
+        let mut left = ROWS_BYTES_MAX;
+        let fit = procs.iter().take_while(|p| {
+            let rest = left.checked_sub(bytes(p));
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        let fit = fit.count();
+        procs.truncate(fit);
+    }
+    let left_out = (all - procs.len()) as u64;
+    (procs.into_iter().map(ProcRow::from).collect(), left_out)
+}
+
+fn busiest_first(procs: &mut [ProcInfo]) {
+    procs.sort_by_key(|p| std::cmp::Reverse((p.busy_percent, p.cpu_ms)));
 }
 
 /// Processes of the farm that the asker sees, and members that did not answer within `limit`.
@@ -88,7 +119,7 @@ async fn gather(asker: &Asker, limit: Duration) -> (Vec<ProcInfo>, Vec<NodeName>
 }
 
 /// The name of a user, as it was within the last minute: finding it costs a process (`sys.rs`).
-async fn name(uid: u32) -> String {
+pub(super) async fn name(uid: u32) -> String {
     static KNOWN: Mutex<Vec<(u32, String, Instant)>> = Mutex::new(Vec::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     {

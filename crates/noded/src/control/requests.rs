@@ -4,7 +4,7 @@
 
 use super::client::Client;
 use super::hello::{host, identity, keep};
-use super::history::history;
+use super::history::{history, history_of_farm};
 use super::processes::{everywhere, rows, seen_by};
 use crate::dfsa;
 use crate::error::{FarmError, Result, refusal};
@@ -43,6 +43,7 @@ pub fn at_once(client: &Client, ask: &Ask) -> Option<Result<Answer>> {
             farm: node.farm.farm.clone(),
             version: shown_version(),
             joined: true,
+            direct_sockets: node.settings().direct_sockets,
         }),
         Ask::Log {
             after,
@@ -202,7 +203,8 @@ pub async fn in_time(asker: &Asker, ask: Ask) -> Result<Answer> {
             let failed = |e: tokio::task::JoinError| refusal("failed", e.to_string(), "ask again");
             told.map(Answer::Dfsa).map_err(failed)
         }
-        Ask::History { query } => history(asker, query).await,
+        Ask::History { query, farm: false } => history(asker, query).await,
+        Ask::History { query, farm: true } => history_of_farm(asker, query).await,
         Ask::Drain { node, change } => drain_node(asker, node, change).await,
         Ask::Versions { node } => versions_at(asker, node).await,
         Ask::Restart => restart_this(asker),

@@ -6,8 +6,8 @@ use crate::revocation::Signed;
 use crate::state_dir::Member;
 use armento_client::LineError;
 use armento_client::api::{
-    Action, Answer, DrainInfo, KeepAnswer, KeepStep, KeptInfo, ProcInfo, Refusal, VersionsInfo,
-    WebSession,
+    Action, Answer, DrainInfo, HistoryInfo, HistoryQuery, KeepAnswer, KeepStep, KeptInfo, ProcInfo,
+    Refusal, VersionsInfo, WebSession,
 };
 use armento_link::LinkError;
 use armento_model::{HomePid, NodeName, TreeId};
@@ -29,6 +29,13 @@ pub enum PeerAsk {
     Admit(AdmitAsk),
     /// The time of day there.
     Clock,
+    /// What jobs used whose home is there; of users as in `Ps`.
+    History {
+        uid: Option<u32>,
+        #[serde(default)]
+        name: Option<String>,
+        query: HistoryQuery,
+    },
     /// Processes whose home is there; of one user, or of all. `name`: the user's name at the asking node; a user with
     /// another name there is another person. Older daemons send none.
     Ps {
@@ -149,6 +156,9 @@ pub enum PeerAnswer {
     },
     Ps {
         procs: Vec<ProcInfo>,
+    },
+    History {
+        info: HistoryInfo,
     },
     News {
         said: Option<Signed>,

@@ -31,6 +31,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
             partner: None,
             away: None,
             safe: None,
+            connections: None,
         });
     };
     let proc = keeper.holds(pid);
@@ -103,6 +104,7 @@ pub fn explain(node: &Node, uid: u32, pid: Pid) -> Result<Answer> {
         partner,
         away: price,
         safe,
+        connections: proc.and_then(|p| p.connections.clone().map(Box::new)),
     })
 }
 

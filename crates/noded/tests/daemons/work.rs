@@ -76,6 +76,10 @@ pub fn proc(place: &str) -> ProcInfo {
         age_ms: 3000,
         last_exec: None,
         safe: None,
+        connections: None,
+        stopped: false,
+        nice: 0,
+        moving: None,
     }
 }
 

@@ -23,7 +23,7 @@ use std::path::PathBuf;
   armento demo --json demo.json --plot demo.svg
   armento demo --seconds 30          a shorter run, less exact")]
 pub struct Args {
-    /// Write the raw data as JSON to this file.
+    /// Write the raw data as JSON to this file (schema armento-demo/1).
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write a picture (SVG) to this file.

@@ -2,7 +2,7 @@
 
 use crate::look::{Look, Role};
 use crate::procs::Proc;
-use armento_client::api::{Answer, SafeInfo};
+use armento_client::api::{Answer, Connections, SafeInfo};
 use armento_model::{NodeName, Stay, clean, size};
 use ratatui::text::{Line, Span};
 
@@ -24,6 +24,7 @@ pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Op
         partner,
         away,
         safe,
+        connections,
     } = answer
     else {
         return None;
@@ -54,6 +55,7 @@ pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Op
             "safe",
             safe.as_ref().map_or_else(String::new, SafeInfo::words),
         ),
+        ("sockets", sockets(connections.as_deref())),
         ("remedy", remedy.clone()),
     ];
     Some(
@@ -62,6 +64,12 @@ pub fn explained(answer: &Answer, procs: &[Proc], node: Option<&NodeName>) -> Op
             .filter(|(_, text)| !text.is_empty())
             .collect(),
     )
+}
+
+/// Which connections go from node to node, and why others do not.
+fn sockets(connections: Option<&Connections>) -> String {
+    let lines = connections.map(Connections::lines).unwrap_or_default();
+    lines.join("; ")
 }
 
 /// What this node has about a process of another home, which would have more.
@@ -88,6 +96,7 @@ pub fn known(proc: &Proc) -> Vec<Fact> {
             "safe",
             info.safe.as_ref().map_or_else(String::new, SafeInfo::words),
         ),
+        ("sockets", sockets(info.connections.as_ref())),
         ("more", info.detail.clone()),
         ("remedy", remedy.to_owned()),
         (

@@ -199,6 +199,7 @@ fn popups_are_drawn() {
         partner: Some(4712),
         away: None,
         safe: None,
+        connections: None,
     };
     shown.send(Event::Answer(question, Ok(Box::new(answer))));
     same("why", &shown.text());

@@ -83,6 +83,10 @@ pub fn proc(pid: i32, home: &str, place: &str) -> ProcInfo {
         age_ms: 15_000,
         last_exec: None,
         safe: None,
+        connections: None,
+        stopped: false,
+        nice: 0,
+        moving: None,
     }
 }
 
