@@ -105,6 +105,15 @@ pub fn duplicate_above(from: BorrowedFd, least: RawFd) -> io::Result<OwnedFd> {
     }
 }
 
+/// The same, open over an exec.
+pub fn duplicate_above_over_exec(from: BorrowedFd, least: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the new descriptor has no other owner.
+    unsafe {
+        let fd = check(libc::fcntl(from.as_raw_fd(), libc::F_DUPFD, least).into())?;
+        Ok(OwnedFd::from_raw_fd(fd as RawFd))
+    }
+}
+
 /// A standard stream of this process, if it is open.
 pub fn standard(number: u8) -> Option<BorrowedFd<'static>> {
     let fd = RawFd::from(number);

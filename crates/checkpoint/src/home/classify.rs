@@ -27,7 +27,6 @@ const NAMELESS: &[(&str, &str)] = &[
     ("anon_inode:[pidfd]", "a descriptor of a process (pidfd)"),
     ("pidfd:", "a descriptor of a process (pidfd)"),
     ("anon_inode:[perf_event]", "a performance counter"),
-    ("/memfd:", "memory without a file (memfd_create)"),
     ("/SYSV", "a segment of System V shared memory"),
     ("/secretmem", "secret memory (memfd_secret)"),
 ];

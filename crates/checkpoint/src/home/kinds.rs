@@ -49,6 +49,10 @@ pub enum Kind {
         pair: u32,
         end: u8,
     },
+    /// memfd_create(2): an index in [`super::Home::memory`].
+    Memory {
+        memory: u32,
+    },
     /// eventfd(2).
     Event {
         count: u64,
@@ -112,6 +116,9 @@ impl fmt::Display for Description {
             Kind::Pipe { pipe } => write!(f, "pipe {pipe}, {}", self.end()),
             Kind::Fifo { path, .. } => write!(f, "the FIFO {path}, {}", self.end()),
             Kind::Socket { pair, end } => write!(f, "socket pair {pair}, end {end}"),
+            Kind::Memory { memory } => {
+                write!(f, "memory {memory} (memfd), at byte {}", self.offset)
+            }
             Kind::Event { count, .. } => write!(f, "an eventfd, count {count}"),
             Kind::Timer(_) => f.write_str("a timerfd"),
             Kind::Signals { .. } => f.write_str("a signalfd"),

@@ -22,6 +22,7 @@ mod family;
 mod fdinfo;
 mod found;
 mod kinds;
+mod memory;
 mod outside;
 mod pipes;
 mod process;
@@ -37,8 +38,11 @@ mod values;
 pub use capture::capture;
 pub use changes::{Difference, changed, difference, record_hashes, sha256};
 pub use kinds::{Description, Kind, OpenFile, Timer, Watched};
+pub use memory::copy_content;
 pub use sockets::unix_peer;
 pub use subject::{Options, Subject};
-pub use types::{Descriptor, Home, LIMITS, Limit, Pair, Pipe, Process, Program, RecordLock};
+pub use types::{
+    Descriptor, Home, LIMITS, Limit, Memory, Pair, Pipe, Process, Program, RecordLock,
+};
 pub use uncarried::Uncarried;
 pub use values::{Bytes, Identity, Lock};

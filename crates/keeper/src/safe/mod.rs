@@ -10,4 +10,4 @@ mod checkpoint;
 mod recover;
 
 pub(crate) use checkpoint::{copy_away, go_on, make_checkpoints, watch_checkpoints};
-pub(crate) use recover::{build, build_again, choose, watch_recovered};
+pub(crate) use recover::{build, build_again, choose, send_kept, watch_recovered};

@@ -8,7 +8,7 @@
 //! all were, it comes home.
 
 use crate::calls::serve_host;
-use crate::deputy::{Connection, HostLink};
+use crate::deputy::HostLink;
 use crate::hosts::{connect_host, end_lost, open_connection};
 use crate::signals::{break_calls, can_break_calls};
 use crate::state::{
@@ -24,6 +24,7 @@ use armento_model::{HomePid, MoveId, NodeName, Pid, Stay};
 use armento_tracee::status;
 use armento_wire::talk::{Purpose, ToHost};
 use std::fs::File;
+use std::io::{Read, Write};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -187,7 +188,9 @@ pub fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result
     // The connection is kept until the other node has read all of it.
     let built =
         open_connection(keep, &link.way(), Purpose::Bring(mv)).and_then(|mut connection| {
-            send(keep, &link, &mut connection, kept).map_err(|e| reason(e, &news))?;
+            let (r, w) = &mut connection;
+            let engine = link.pass.common_engine();
+            send_kept(keep, engine, (r, w), kept).map_err(|e| reason(e, &news))?;
             await_ready(&news, READY_MAX)
         });
     keep.moves.end(mv);
@@ -213,8 +216,13 @@ fn reason(e: MigrateError, news: &mpsc::Receiver<MoveEvent>) -> MigrateError {
     }
 }
 
-/// Sends everything that was kept.
-fn send(keep: &Keep, link: &HostLink, (r, w): &mut Connection, kept: &Kept) -> Result<()> {
+/// Sends everything that was kept, as the source of a move does.
+pub fn send_kept<R: Read, W: Write>(
+    keep: &Keep,
+    engine: u32,
+    (r, w): (&mut R, &mut W),
+    kept: &Kept,
+) -> Result<()> {
     let mut job = Job::new(0, r, w);
     let image = &kept.image;
     let head = Head {
@@ -222,7 +230,7 @@ fn send(keep: &Keep, link: &HostLink, (r, w): &mut Connection, kept: &Kept) -> R
         areas: image.layout.areas.clone(),
         mm: image.state.mm.clone(),
         since: None,
-        engine: link.pass.common_engine(),
+        engine,
         ..image.head.clone()
     };
     let mut opened = |key: &_| -> Option<File> {

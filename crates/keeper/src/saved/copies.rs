@@ -6,9 +6,10 @@ use super::attributes::{self, Attributes};
 use super::body::SavedBody;
 use super::mapped;
 use crate::deputy::HostLink;
-use crate::moves::{copy_at_home, go_on_at_home, signalfd_mask};
+use crate::moves::{Halted, copy_at_home, go_on_at_home, halt_at_home, signalfd_mask};
 use crate::safe::{copy_away, go_on};
 use crate::state::{Keep, Place, Tree};
+use armento_migrate::image::objects::{self, ObjectId, Views};
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::{Image, Taking};
 use armento_migrate::{Local, MigrateError, Result};
@@ -16,7 +17,7 @@ use armento_model::{HomeTid, MoveId, Pid, Stay};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::{status, sys, trace};
 use armento_wire::talk::{FileKey, Signal};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -32,6 +33,9 @@ enum Standing {
     Home,
     Away(Arc<HostLink>, MoveId),
 }
+
+/// A process, and why it was not copied.
+pub type Failed = (Pid, MigrateError);
 
 struct Copy {
     pid: Pid,
@@ -64,6 +68,8 @@ pub struct Copied {
 pub struct Copies<'a> {
     keep: &'a Arc<Keep>,
     all: Vec<Copy>,
+    /// Stopped, and not copied yet.
+    halted: Vec<Halted>,
     /// Since when the first of them stands still.
     since: Option<Instant>,
 }
@@ -73,6 +79,7 @@ impl<'a> Copies<'a> {
         Copies {
             keep,
             all: Vec::new(),
+            halted: Vec::new(),
             since: None,
         }
     }
@@ -96,8 +103,7 @@ impl<'a> Copies<'a> {
             };
             return Err(MigrateError::Stays(Stay::Busy, why.into()));
         }
-        let bytes_max = armento_sense::available_kib() * 1024 / PART_OF_MEMORY;
-        let pages = Arc::new(Mutex::new(PageStore::in_memory(bytes_max)?));
+        let pages = new_store()?;
         let (taking, standing, since) = match place {
             Place::Home => {
                 let (taking, since) = copy_at_home(keep, pid, &pages)?;
@@ -109,6 +115,16 @@ impl<'a> Copies<'a> {
                 (taking, Standing::Away(link, mv), since)
             }
         };
+        self.take(pid, pages, (taking, standing, since))
+    }
+
+    /// It stands still, and was copied.
+    fn take(
+        &mut self,
+        pid: Pid,
+        pages: Arc<Mutex<PageStore>>,
+        (taking, standing, since): (Taking, Standing, Instant),
+    ) -> Result<()> {
         self.since = Some(self.since.map_or(since, |s| s.min(since)));
         self.all.push(Copy {
             pid,
@@ -123,6 +139,64 @@ impl<'a> Copies<'a> {
             copy.names = mapped::names(self.keep, pid, copy.taking.areas())?;
         }
         Ok(())
+    }
+
+    /// Stops those that share memory, or could: all of them stand still before any of it is copied. Before: their move locks
+    /// are held, and they are at home.
+    pub fn halt(&mut self, sharers: &[Pid]) -> std::result::Result<(), Failed> {
+        for pid in sharers {
+            let one = self
+                .is_at_home(*pid)
+                .and_then(|()| halt_at_home(self.keep, *pid));
+            self.halted.push(one.map_err(|e| (*pid, e))?);
+        }
+        Ok(())
+    }
+
+    fn is_at_home(&self, pid: Pid) -> Result<()> {
+        let place = move |t: &mut Tree| Some(t.procs.get(&pid)?.place());
+        match self.keep.tracer.run(place).flatten() {
+            Some(Place::Home) => Ok(()),
+            Some(Place::Away(_)) => {
+                let why = "it shares memory, and is at another node: bring it home before (armento migrate PID home)";
+                Err(MigrateError::Stays(Stay::SharedMemory, why.into()))
+            }
+            None => Err(MigrateError::Ended),
+        }
+    }
+
+    /// Copies those that were stopped. Of the memory in `known` they share, nothing.
+    pub fn copy_halted(&mut self, known: &HashSet<ObjectId>) -> std::result::Result<(), Failed> {
+        let mut others = Views::default();
+        known.iter().for_each(|object| others.add_whole(*object));
+        while !self.halted.is_empty() {
+            let one = self.halted.remove(0);
+            let pid = one.pid;
+            let copied = self.copy_one(one, &mut others);
+            if copied.is_err() {
+                go_on_at_home(self.keep, pid);
+            }
+            copied.map_err(|e| (pid, e))?;
+        }
+        Ok(())
+    }
+
+    fn copy_one(&mut self, one: Halted, others: &mut Views) -> Result<()> {
+        let (keep, pid, pages) = (self.keep, one.pid, new_store()?);
+        let (taking, since) = one.copy(keep, others, &pages)?;
+        self.take(pid, pages, (taking, Standing::Home, since))
+    }
+
+    /// What each of them maps of memory that processes share: the process, the object, its size in bytes as far as that is
+    /// seen.
+    pub fn shared(&self) -> Vec<(Pid, ObjectId, u64)> {
+        let of = |c: &Copy| {
+            let all = objects::sizes(c.taking.areas()).into_iter();
+            let pid = c.pid;
+            all.map(move |(object, size)| (pid, object, size))
+                .collect::<Vec<_>>()
+        };
+        self.all.iter().flat_map(of).collect()
     }
 
     /// Reads what home has of the threads of the last one.
@@ -181,11 +255,19 @@ impl<'a> Copies<'a> {
 
 impl Drop for Copies<'_> {
     fn drop(&mut self) {
+        for one in self.halted.drain(..) {
+            go_on_at_home(self.keep, one.pid);
+        }
         for copy in self.all.drain(..) {
             release(self.keep, &copy);
             copy.taking.discard();
         }
     }
+}
+
+fn new_store() -> Result<Arc<Mutex<PageStore>>> {
+    let bytes_max = armento_sense::available_kib() * 1024 / PART_OF_MEMORY;
+    Ok(Arc::new(Mutex::new(PageStore::in_memory(bytes_max)?)))
 }
 
 fn release(keep: &Keep, copy: &Copy) {

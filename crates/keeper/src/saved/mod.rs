@@ -9,6 +9,7 @@ mod attributes;
 mod body;
 mod copies;
 mod mapped;
+mod memory;
 mod own_calls;
 mod refuse;
 mod restart;
