@@ -31,6 +31,7 @@ mod proxy;
 mod put_back;
 mod start;
 mod sys;
+mod watch;
 
 pub use board::Board;
 pub use check::check;

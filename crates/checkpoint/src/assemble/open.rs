@@ -8,6 +8,7 @@ use super::owner::Owner;
 use super::pipes;
 use super::put_back;
 use super::sys;
+use super::watch;
 use crate::home::{Description, Home, Kind, Lock, OpenFile, Timer};
 use rustix::event::epoll;
 use rustix::event::{EventfdFlags, eventfd};
@@ -95,6 +96,7 @@ pub fn all(home: &Home, how: &How, memory: &[OwnedFd]) -> Result<Vec<Opened>, As
             },
             Kind::Event { count, semaphore } => event(*count, *semaphore),
             Kind::Timer(t) => timer(t, home.taken),
+            Kind::Inotify { watches, .. } => owner.act(|| watch::make(watches)),
             Kind::Signals { mask } => sys::signals(*mask),
             Kind::Epoll { .. } => epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Into::into),
         };

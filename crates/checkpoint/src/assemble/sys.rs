@@ -265,6 +265,15 @@ pub fn set_ticks(timer: BorrowedFd, ticks: u64) -> io::Result<()> {
     check(r.into()).map(drop)
 }
 
+/// The number that the next watch of an inotify instance gets. KERNEL: include/uapi/linux/inotify.h; needs
+/// CONFIG_CHECKPOINT_RESTORE.
+pub fn set_next_watch(inotify: BorrowedFd, number: i32) -> io::Result<()> {
+    const INOTIFY_IOC_SETNEXTWD: libc::Ioctl = 0x4004_4900;
+    // SAFETY: the kernel takes a number.
+    let r = unsafe { libc::ioctl(inotify.as_raw_fd(), INOTIFY_IOC_SETNEXTWD, number) };
+    check(r.into()).map(drop)
+}
+
 pub fn watch(epoll: BorrowedFd, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
     // SAFETY: the kernel reads one epoll_event.

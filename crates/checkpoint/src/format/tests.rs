@@ -6,7 +6,7 @@ use super::{Header, Overwrite, Reader, inspect};
 use crate::assemble::{How, check};
 use crate::home::{
     Bytes, Description, Descriptor, Home, Identity, Kind as Sort, Limit, Lock, Memory, OpenFile,
-    Pair, Pipe, Process, Program, RecordLock, Timer, Watched,
+    Pair, Pipe, Process, Program, RecordLock, Timer, Watched, WatchedFile,
 };
 use std::fs;
 use std::path::Path;
@@ -34,6 +34,14 @@ fn sorts() -> Vec<Sort> {
         Sort::Pipe { pipe: 0 },
         Sort::Socket { pair: 0, end: 1 },
         Sort::Memory { memory: 0 },
+        Sort::Inotify {
+            watches: vec![WatchedFile {
+                number: 3,
+                path: text("/etc"),
+                mask: 2,
+            }],
+            waiting: true,
+        },
         Sort::Event {
             count: 3,
             semaphore: true,

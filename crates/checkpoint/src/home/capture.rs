@@ -158,7 +158,7 @@ fn files(
                 Found::no("a file that sends signals (O_ASYNC)")
             }
             Some(what) => what,
-            None => classify(group, &mut kept),
+            None => classify(group, &groups, &mut kept),
         };
         if matches!(what, Found::Closed) {
             continue;

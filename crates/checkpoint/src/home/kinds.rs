@@ -64,6 +64,12 @@ pub enum Kind {
     Signals {
         mask: u64,
     },
+    /// inotify(7).
+    Inotify {
+        watches: Vec<WatchedFile>,
+        /// Events waited that were not read: they are not kept.
+        waiting: bool,
+    },
     /// epoll(7).
     Epoll {
         watched: Vec<Watched>,
@@ -102,6 +108,16 @@ pub struct Watched {
     pub data: u64,
 }
 
+/// A watch of an inotify instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedFile {
+    /// The watch descriptor.
+    pub number: i32,
+    pub path: Bytes,
+    /// Events, IN_EXCL_UNLINK and IN_ONESHOT.
+    pub mask: u32,
+}
+
 /// One line, for people.
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,6 +138,9 @@ impl fmt::Display for Description {
             Kind::Event { count, .. } => write!(f, "an eventfd, count {count}"),
             Kind::Timer(_) => f.write_str("a timerfd"),
             Kind::Signals { .. } => f.write_str("a signalfd"),
+            Kind::Inotify { watches, .. } => {
+                write!(f, "an inotify of {}", watches.len())
+            }
             Kind::Epoll { watched, .. } => write!(f, "an epoll of {}", watched.len()),
         }
     }

@@ -21,6 +21,7 @@ mod epoll;
 mod family;
 mod fdinfo;
 mod found;
+mod inotify;
 mod kinds;
 mod memory;
 mod outside;
@@ -37,7 +38,7 @@ mod values;
 
 pub use capture::capture;
 pub use changes::{Difference, changed, difference, record_hashes, sha256};
-pub use kinds::{Description, Kind, OpenFile, Timer, Watched};
+pub use kinds::{Description, Kind, OpenFile, Timer, Watched, WatchedFile};
 pub use memory::copy_content;
 pub use sockets::unix_peer;
 pub use subject::{Options, Subject};

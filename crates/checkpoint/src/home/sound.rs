@@ -13,6 +13,8 @@ const FD_MAX: i32 = 1 << 20;
 /// KERNEL: fs.pipe-max-size may be raised; no pipe of ours is larger.
 const PIPE_MAX: u32 = 1 << 30;
 
+/// KERNEL: fs.inotify.max_user_watches is at most so much by default.
+const WATCHES_MAX: usize = 1 << 20;
 /// KERNEL: mm/memfd.c, MFD_NAME_MAX_LEN.
 const NAME_MAX: usize = 249;
 /// Of one memfd, as far as any machine has memory.
@@ -83,6 +85,10 @@ impl Home {
             Kind::Pipe { pipe } => (*pipe as usize) < self.pipes.len(),
             Kind::Fifo { pipe, path } => (*pipe as usize) < self.pipes.len() && named(&path.0),
             Kind::Socket { pair, end } => (*pair as usize) < self.pairs.len() && *end <= 1,
+            Kind::Inotify { watches, .. } => {
+                watches.len() <= WATCHES_MAX
+                    && watches.iter().all(|w| w.number > 0 && named(&w.path.0))
+            }
             Kind::Memory { memory } => {
                 let open = self.memory.get(*memory as usize);
                 open.is_some_and(|m| m.open)

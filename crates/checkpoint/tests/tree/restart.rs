@@ -38,6 +38,12 @@ os.write(m, b'in memory'); os.ftruncate(m, 3<<30); os.pwrite(m, b'far away', (2<
 to(os.open('/proc/self/fd/38', os.O_RDONLY), 39); os.lseek(39, 99, 0); os.dup2(38, 40)
 fcntl.fcntl(m, 1033, 2|4|8)
 to(os.memfd_create('none'), 41)
+i = to(libc.inotify_init1(0), 42); os.mkdir('watched')
+for path in [b'data', b'watched', b'/etc']: n = libc.inotify_add_watch(42, path, 0x2 | 0x100 | 0x200)
+libc.inotify_rm_watch(42, 2); os.set_blocking(42, False)
+try: os.read(42, 4096)
+except OSError: pass
+os.set_blocking(42, True); open('watched/unseen', 'w')
 for n in range(3, 20):
     try: os.close(n)
     except OSError: pass
@@ -112,6 +118,16 @@ pub fn one_process() {
         (shared(38) == shared(40), shared(38) == shared(39)),
         (true, false)
     );
+    let Kind::Inotify { watches, waiting } = &kind_at(&home, 42).kind else {
+        panic!("{:?}", kind_at(&home, 42));
+    };
+    let watches: Vec<String> = watches
+        .iter()
+        .map(|w| format!("{} {}", w.number, w.path))
+        .collect();
+    let data = dir.at("data").canonicalize().unwrap();
+    assert_eq!(watches, [format!("1 {}", data.display()), "3 /etc".into()]);
+    assert!(!waiting);
     let marked = p.close_on_exec();
     assert!(
         marked.contains(&20) && marked.contains(&31) && !marked.contains(&21),
