@@ -212,16 +212,21 @@ fn ask_for_it(
 }
 
 /// Copies a body into `pages`, for a checkpoint file. After `Ok` it stands still, until [`go_on`] with the move that is
-/// returned. Before: its move lock is held. After an error it goes on.
+/// returned. Before: its move lock is held. After an error it goes on. `joint`: it comes with those that share its memory, for
+/// which its host waits: all of them are to be asked for at once.
 pub fn copy_away(
     keep: &Arc<Keep>,
     pid: Pid,
     link: &Arc<HostLink>,
     pages: &Arc<Mutex<PageStore>>,
+    joint: bool,
 ) -> Result<(Taking, MoveId)> {
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[link]);
-    let mut taking = Taking::new(pages, None);
+    let mut taking = match joint {
+        true => Taking::joint(pages),
+        false => Taking::new(pages, None),
+    };
     let came = ask_for_it(keep, pid, (link, mv), None)
         .and_then(|(mut r, mut w)| target::receive(&mut r, &mut w, &mut taking));
     let came = came.map_err(|e| reason_of_source(e, &news));

@@ -87,22 +87,7 @@ impl<'a> Copies<'a> {
     /// Copies one more, which stands still then. Before: its move lock is held.
     pub fn add(&mut self, pid: Pid) -> Result<()> {
         let keep = self.keep;
-        let place = move |t: &mut Tree| {
-            let p = t.procs.get(&pid)?;
-            Some((p.place(), p.is_before_exec() || p.is_at_exec(), p.replays()))
-        };
-        let (place, begins, replays) = keep
-            .tracer
-            .run(place)
-            .flatten()
-            .ok_or(MigrateError::Ended)?;
-        if begins || replays {
-            let why = match begins {
-                true => "its program is about to begin",
-                false => "it makes the calls again that it had made before its node was lost",
-            };
-            return Err(MigrateError::Stays(Stay::Busy, why.into()));
-        }
+        let place = self.place(pid)?;
         let pages = new_store()?;
         let (taking, standing, since) = match place {
             Place::Home => {
@@ -110,7 +95,7 @@ impl<'a> Copies<'a> {
                 (taking, Standing::Home, since)
             }
             Place::Away(link) => {
-                let (taking, mv) = copy_away(keep, pid, &link, &pages)?;
+                let (taking, mv) = copy_away(keep, pid, &link, &pages, false)?;
                 let since = taking.frozen_since();
                 (taking, Standing::Away(link, mv), since)
             }
@@ -141,28 +126,73 @@ impl<'a> Copies<'a> {
         Ok(())
     }
 
-    /// Stops those that share memory, or could: all of them stand still before any of it is copied. Before: their move locks
-    /// are held, and they are at home.
+    /// Stops those that share memory, or could: all of them stand still before any of it is copied. Those that are away are
+    /// copied, too. Before: their move locks are held.
     pub fn halt(&mut self, sharers: &[Pid]) -> std::result::Result<(), Failed> {
+        let mut away = Vec::new();
         for pid in sharers {
-            let one = self
-                .is_at_home(*pid)
-                .and_then(|()| halt_at_home(self.keep, *pid));
+            let one = match self.place(*pid).map_err(|e| (*pid, e))? {
+                Place::Home => halt_at_home(self.keep, *pid),
+                Place::Away(link) => {
+                    away.push((*pid, link));
+                    continue;
+                }
+            };
             self.halted.push(one.map_err(|e| (*pid, e))?);
         }
-        Ok(())
+        self.copy_together(away)
     }
 
-    fn is_at_home(&self, pid: Pid) -> Result<()> {
-        let place = move |t: &mut Tree| Some(t.procs.get(&pid)?.place());
-        match self.keep.tracer.run(place).flatten() {
-            Some(Place::Home) => Ok(()),
-            Some(Place::Away(_)) => {
-                let why = "it shares memory, and is at another node: bring it home before (armento migrate PID home)";
-                Err(MigrateError::Stays(Stay::SharedMemory, why.into()))
+    /// Where it is, if it can be copied just now.
+    fn place(&self, pid: Pid) -> Result<Place> {
+        let place = move |t: &mut Tree| {
+            let p = t.procs.get(&pid)?;
+            Some((p.place(), p.is_before_exec() || p.is_at_exec(), p.replays()))
+        };
+        let found = self.keep.tracer.run(place).flatten();
+        let why = match found.ok_or(MigrateError::Ended)? {
+            (_, true, _) => "its program is about to begin",
+            (_, _, true) => "it makes the calls again that it had made before its node was lost",
+            (place, ..) => return Ok(place),
+        };
+        Err(MigrateError::Stays(Stay::Busy, why.into()))
+    }
+
+    /// Their hosts let none go before all stand still.
+    fn copy_together(
+        &mut self,
+        away: Vec<(Pid, Arc<HostLink>)>,
+    ) -> std::result::Result<(), Failed> {
+        let keep = self.keep;
+        let copy = |(pid, link): (Pid, Arc<HostLink>)| {
+            let pages = new_store()?;
+            let (taking, mv) = copy_away(keep, pid, &link, &pages, true)?;
+            Ok((pages, taking, Standing::Away(link, mv)))
+        };
+        let copied: Vec<(Pid, Result<_>)> = std::thread::scope(|s| {
+            let start = |one: (Pid, Arc<HostLink>)| {
+                let pid = one.0;
+                let work = move || copy(one);
+                (pid, std::thread::Builder::new().spawn_scoped(s, work))
+            };
+            let all: Vec<_> = away.into_iter().map(start).collect();
+            let wait = |t: std::io::Result<std::thread::ScopedJoinHandle<'_, _>>| match t {
+                Ok(t) => t.join().unwrap_or(Err(MigrateError::Ended)),
+                Err(e) => Err(MigrateError::Stays(Stay::NoRoom, e.to_string())),
+            };
+            all.into_iter().map(|(pid, t)| (pid, wait(t))).collect()
+        });
+        let mut failed = None;
+        for (pid, one) in copied {
+            let taken = one.and_then(|(pages, taking, standing)| {
+                let since = taking.frozen_since();
+                self.take(pid, pages, (taking, standing, since))
+            });
+            if let Err(e) = taken {
+                failed.get_or_insert((pid, e));
             }
-            None => Err(MigrateError::Ended),
         }
+        failed.map_or(Ok(()), Err)
     }
 
     /// Copies those that were stopped. Of the memory in `known` they share, nothing.
