@@ -59,13 +59,18 @@ fn processes_that_share_memory_go_on_together() {
     farm.sh("n1", &format!("armento checkpoint {pid} /tmp/one.ckpt"));
     cuts_off(&farm, &pid, "/tmp/one.ckpt");
     // A checkpoint of what was restarted is as good as the first.
-    let start = format!("{CLEAN} armento restart /tmp/one.ckpt </dev/null >/dev/null 2>/tmp/err & echo $!");
-    farm.sh("n1", &start);
+    let start = format!(
+        "{CLEAN} armento restart --pid new /tmp/one.ckpt </dev/null >/dev/null 2>/tmp/err & echo $!"
+    );
+    pid = farm.sh("n1", &start).trim().to_owned();
     let grown = "tail -1 /tmp/wrote | cut -d' ' -f1";
     let then = farm.sh("n1", grown);
     crate::lab::until("more of its lines", || farm.sh("n1", grown) != then);
-    pid = farm.sh("n1", "pgrep -of '^/usr/bin/python3 /tmp/tree.py'");
-    pid = pid.trim().to_owned();
+    crate::lab::until("its row", || {
+        let doc = crate::restarts::json(&farm, "n1", "armento ps --json").unwrap_or_default();
+        let procs = doc["procs"].as_array().cloned().unwrap_or_default();
+        procs.iter().any(|p| p["pid"].as_u64() == pid.parse().ok())
+    });
     farm.sh("n1", &format!("armento checkpoint {pid} /tmp/two.ckpt"));
     cuts_off(&farm, &pid, "/tmp/two.ckpt");
     let elsewhere = farm.run("n1", "armento restart --on n2 /tmp/two.ckpt </dev/null");

@@ -35,7 +35,7 @@ pub fn begin_at_home(
     let mv = keep.moves.begin(tx, &[link]);
     let engine = link.pass.common_engine();
     let got = fetch_kept(keep, pid, known, |r, w| {
-        send_kept(keep, engine, (r, w), kept)
+        send_kept(keep, engine, (r, w), (kept, Vec::new()))
     });
     match got {
         Ok(got) => Ok(Begun {

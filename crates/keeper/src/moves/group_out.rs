@@ -83,6 +83,7 @@ pub fn group_out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Mov
     match sent {
         Ok((bytes, away)) => {
             for m in members.into_iter().filter(|m| away.contains(&m.pid)) {
+                m.prep.keep_files(keep);
                 m.prep.keep_leases(keep, m.pid);
             }
             Ok(MoveCost {
