@@ -79,6 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
             .filter_map(|(name, value)| variable(&name, &value))
             .collect(),
         contents: reader.header().with_files.then_some(&contents),
+        memory: Some(&|number, take| reader.memory(number, take)),
         put_back: args.put_back,
         hold: false,
     };
@@ -92,6 +93,13 @@ pub fn run(args: &Args) -> anyhow::Result<i32> {
     drop(Session::connect().map_err(Failure::from)?);
     if let Some(node) = &args.on {
         known_node(node)?;
+        if home.memory.iter().any(|m| !m.mapped_by.is_empty()) {
+            return Err(Failure {
+                message: format!("programs that share memory begin on this node, not on {node}; nothing was started"),
+                hint: "leave --on away; `armento migrate` moves them afterwards".into(),
+            }
+            .into());
+        }
     }
     if args.pid == Numbers::New && home.processes.len() > 1 {
         eprintln!(

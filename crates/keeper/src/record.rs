@@ -20,7 +20,7 @@ use armento_abi::{Packed, deadline, row, set_timeout};
 use armento_model::Tid;
 use armento_tracee::sys::SigInfo;
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -139,8 +139,10 @@ pub struct Answer {
     pub outs: Vec<u8>,
     /// It was interrupted when it had done a part, `ret` bytes: the body makes it again for the rest.
     pub part: bool,
-    /// How long it took.
+    /// How long it took, and when it was begun and done.
     pub took: Duration,
+    pub begun: Option<Instant>,
+    pub done: Option<Instant>,
     /// What home's kernel wrote into the program's memory beside: an address, and bytes.
     pub poke: Option<(u64, Vec<u8>)>,
 }
@@ -165,6 +167,8 @@ pub enum Next {
 #[derive(Default)]
 pub struct Record {
     st: Mutex<State>,
+    /// Of processes that share memory with this one, while all of them make their calls again.
+    peers: Mutex<Vec<Weak<Record>>>,
     /// `--safe=exact`: a call that changes anything is made only when a checkpoint covers it, and no other than such a call
     /// was made since.
     pub exact: bool,
@@ -205,6 +209,7 @@ impl Record {
     pub fn new(exact: bool) -> Record {
         Record {
             st: Mutex::default(),
+            peers: Mutex::default(),
             exact,
         }
     }
@@ -268,6 +273,8 @@ impl Record {
         let thread = st.threads.entry(tid).or_default();
         // A result may come late, when others are compared already.
         let at_end = thread.next == thread.entries.len();
+        let done = answer.begun.map(|_| Instant::now());
+        let answer = Answer { done, ..answer };
         thread.entries.push(Entry { call, nr, answer });
         thread.next += usize::from(at_end);
     }
@@ -310,9 +317,14 @@ impl Record {
 
     /// The body is built again: its calls are compared from the first on. Returns the signals that are to come again.
     pub fn rewind(&self) -> Vec<(Option<Tid>, SigInfo)> {
+        self.start_over();
+        std::mem::take(&mut lock(&self.st).signals)
+    }
+
+    /// Its calls are compared from the first on.
+    pub fn start_over(&self) {
         let mut st = lock(&self.st);
         st.threads.values_mut().for_each(|t| t.next = 0);
-        std::mem::take(&mut st.signals)
     }
 
     /// A call comes.
@@ -343,6 +355,37 @@ impl Record {
         let st = lock(&self.st);
         let thread = st.threads.get(&tid)?;
         thread.entries.get(thread.next).map(|e| e.nr)
+    }
+
+    /// These processes share memory with it: what one of them did is to be done again before another sees the result of a call
+    /// that may have depended on it.
+    pub fn has_peers(&self, peers: &[Arc<Record>]) {
+        let others = peers.iter().filter(|p| !std::ptr::eq(&***p, self));
+        *lock(&self.peers) = others.map(Arc::downgrade).collect();
+    }
+
+    /// They are not waited for any longer.
+    pub fn forget_peers(&self) {
+        lock(&self.peers).clear();
+    }
+
+    /// Whether a peer has still to make a call again that was begun before `until`; none: any call.
+    pub fn peers_are_behind(&self, until: Option<Instant>) -> bool {
+        let peers = lock(&self.peers).clone();
+        peers
+            .iter()
+            .filter_map(Weak::upgrade)
+            .any(|p| p.is_behind(until))
+    }
+
+    fn is_behind(&self, until: Option<Instant>) -> bool {
+        let st = lock(&self.st);
+        let before = |e: &Entry| match (until, e.answer.begun) {
+            (Some(until), Some(begun)) => begun < until,
+            _ => true,
+        };
+        let mut next = st.threads.values().filter_map(|t| t.entries.get(t.next));
+        next.any(before)
     }
 
     /// Whether some thread has not made all its recorded calls again.
@@ -447,6 +490,39 @@ mod tests {
         assert_eq!((r.expects(1), r.replays()), (None, false));
         // Of a thread that did not exist then.
         assert_eq!(r.next(3, id(0)), Next::Live);
+    }
+
+    #[test]
+    fn a_result_waits_for_what_peers_had_done_before() {
+        let (one, other) = (Arc::new(Record::default()), Arc::new(Record::default()));
+        let both = [one.clone(), other.clone()];
+        both.iter().for_each(|r| r.begin(HashMap::new()));
+        let timed = |ret| Answer {
+            begun: Some(Instant::now()),
+            ..answer(ret, b"")
+        };
+        let wrote = timed(1);
+        one.note(1, id(0), 0, timed(2));
+        other.note(5, id(1), 1, wrote);
+        one.note(1, id(2), 2, timed(3));
+        for r in &both {
+            r.rewind();
+            r.has_peers(&both);
+        }
+        let done = |n| match n {
+            Next::Recorded(Answer { done, .. }) => done,
+            next => panic!("{next:?}"),
+        };
+        // The other's write had begun before either of them was done.
+        let first = done(one.next(1, id(0)));
+        assert!(first.is_some() && one.peers_are_behind(first));
+        assert!(!other.peers_are_behind(first.and_then(|d| d.checked_sub(Duration::from_secs(1)))));
+        done(other.next(5, id(1)));
+        assert!(!one.peers_are_behind(first));
+        // What is made anew waits for everything.
+        assert!(other.peers_are_behind(None) && !one.peers_are_behind(None));
+        done(one.next(1, id(2)));
+        assert!(!other.peers_are_behind(None));
     }
 
     #[test]

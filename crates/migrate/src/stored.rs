@@ -49,6 +49,8 @@ pub struct Taking {
     /// Pages of the checkpoint before that are gone.
     dropped: Vec<Run>,
     state: Option<State>,
+    /// Those that share its memory come with it.
+    joint: bool,
     /// When the last layout came: the process stands still from shortly before.
     frozen: Option<Instant>,
 }
@@ -62,7 +64,16 @@ impl Taking {
             layout: None,
             dropped: Vec::new(),
             state: None,
+            joint: false,
             frozen: None,
+        }
+    }
+
+    /// As [`Taking::new`], of a process that comes with all that share its memory: what they share comes with one of them.
+    pub fn joint(store: &Arc<Mutex<PageStore>>) -> Taking {
+        Taking {
+            joint: true,
+            ..Taking::new(store, None)
         }
     }
 
@@ -104,7 +115,7 @@ impl Builder for Taking {
     type Sink = Keeps;
 
     fn offered(&mut self, head: Head) -> Result<Accept> {
-        travels_alone(&head.areas)?;
+        self.travels_alone(&head.areas)?;
         if head.since.is_some() && head.since != self.before {
             let why = "it would be put upon another checkpoint than is kept".into();
             return Err(MigrateError::Stays(Stay::TargetFailed, why));
@@ -142,7 +153,7 @@ impl Builder for Taking {
 
     fn layout(&mut self, layout: Layout) -> Result<()> {
         self.frozen = Some(Instant::now());
-        travels_alone(&layout.areas)?;
+        self.travels_alone(&layout.areas)?;
         self.dropped = layout.dropped;
         self.layout = Some(Layout {
             areas: layout.areas,
@@ -158,15 +169,17 @@ impl Builder for Taking {
     }
 }
 
-/// Memory that another process writes is not in a checkpoint of this one.
-fn travels_alone(areas: &[Area]) -> Result<()> {
-    let shared = |a: &&Area| matches!(a.kind, Kind::Shared { .. });
-    match areas.iter().find(shared) {
-        Some(_) => Err(MigrateError::Stays(
-            Stay::SharedMemory,
-            "it shares memory with other processes".into(),
-        )),
-        None => Ok(()),
+impl Taking {
+    /// Memory that another process writes is not in a checkpoint of this one alone.
+    fn travels_alone(&self, areas: &[Area]) -> Result<()> {
+        let shared = |a: &&Area| matches!(a.kind, Kind::Shared { .. });
+        match areas.iter().find(shared) {
+            Some(_) if !self.joint => Err(MigrateError::Stays(
+                Stay::SharedMemory,
+                "it shares memory with other processes".into(),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

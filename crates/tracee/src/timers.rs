@@ -2,19 +2,31 @@
 
 use armento_model::{Pid, Tid};
 
-/// A timer that signals its expiration.
+/// A timer of timer_create(2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timer {
     /// The kernel's number, which differs from the C library's timer_t.
     pub id: i32,
     pub signal: i32,
-    /// SIGEV_THREAD_ID: the thread that receives the signal.
+    /// `sigev_value`.
+    pub value: u64,
+    /// Whether its expiration is signalled: not with SIGEV_NONE.
+    pub signals: bool,
+    /// SIGEV_THREAD_ID: the thread that receives the signal; 0: it has ended.
     pub thread: Option<Tid>,
     pub clock: i32,
 }
 
-/// KERNEL: /proc/PID/timers, proc_pid_timers(5); CONFIG_CHECKPOINT_RESTORE. Empty if there is no such file.
+/// Timers that signal their expiration. KERNEL: /proc/PID/timers, proc_pid_timers(5); CONFIG_CHECKPOINT_RESTORE. Empty if
+/// there is no such file.
 pub fn list(pid: Pid) -> Vec<Timer> {
+    let mut all = all(pid);
+    all.retain(|t| t.signals && t.signal != 0);
+    all
+}
+
+/// All timers, also those that send no signal.
+pub fn all(pid: Pid) -> Vec<Timer> {
     parse(&std::fs::read_to_string(format!("/proc/{pid}/timers")).unwrap_or_default())
 }
 
@@ -64,21 +76,24 @@ fn parse(text: &str) -> Vec<Timer> {
             ("ID", _) => all.push(Timer {
                 id: number(v),
                 signal: 0,
+                value: 0,
+                signals: true,
                 thread: None,
                 clock: 0,
             }),
             ("ClockID", Some(t)) => t.clock = number(v),
-            ("signal", Some(t)) => t.signal = number(v.split('/').next().unwrap_or("")),
+            ("signal", Some(t)) => {
+                let (signal, value) = v.split_once('/').unwrap_or((v, ""));
+                t.signal = number(signal);
+                t.value = u64::from_str_radix(value.trim(), 16).unwrap_or(0);
+            }
             ("notify", Some(t)) => {
                 t.thread = v.split_once("/tid.").map(|(_, tid)| number(tid));
-                if v.starts_with("none/") {
-                    t.signal = 0;
-                }
+                t.signals = !v.starts_with("none/");
             }
             _ => {}
         }
     }
-    all.retain(|t| t.signal != 0);
     all
 }
 
@@ -91,13 +106,19 @@ mod tests {
         let text = "ID: 0\nsignal: 60/00007fff86e452a8\nnotify: signal/pid.2634\nClockID: 0\n\
                     ID: 3\nsignal: 32/0000000000000000\nnotify: signal/tid.2640\nClockID: 1\n\
                     ID: 4\nsignal: 14/0000000000000000\nnotify: none/pid.2634\nClockID: 7\n";
-        let timer = |id, signal, thread, clock| Timer {
+        let timer = |id, (signal, value), thread, clock| Timer {
             id,
             signal,
+            value,
+            signals: id != 4,
             thread,
             clock,
         };
-        let want = [timer(0, 60, None, 0), timer(3, 32, Some(2640), 1)];
+        let want = [
+            timer(0, (60, 0x7fff_86e4_52a8), None, 0),
+            timer(3, (32, 0), Some(2640), 1),
+            timer(4, (14, 0), None, 7),
+        ];
         assert_eq!(parse(text), want);
         assert_eq!(parse(""), []);
         let sleeps = |nr, clock| sleeps_by_cpu_time(nr, &[clock, 0, 0, 0, 0, 0]);

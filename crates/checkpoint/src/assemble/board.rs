@@ -20,6 +20,7 @@ const FAILED_ERRNO: usize = 2;
 const RELEASED: usize = 3;
 /// Processes that have arrived at each [`Meeting`].
 const MEETINGS: usize = 4;
+/// The numbers of processes; behind them those of descriptors of memory, plus one.
 const PIDS: usize = 8;
 
 /// Where all processes wait for each other.
@@ -42,7 +43,7 @@ pub struct Board {
 impl Board {
     pub fn new(home: &Home) -> io::Result<Board> {
         let processes = home.processes.len();
-        let words = sys::shared_words(PIDS + processes)?;
+        let words = sys::shared_words(PIDS + processes + home.memory.len())?;
         Ok(Board { words, processes })
     }
 
@@ -54,6 +55,21 @@ impl Board {
     pub fn pid(&self, index: usize) -> Option<Pid> {
         let word = self.words[PIDS..].get(index)?.load(Ordering::Acquire);
         (word != 0).then_some(word as Pid)
+    }
+
+    /// At which number every process has memory open that one of them maps ([`Home::memory`], by its index), until the
+    /// engine has mapped and closed it.
+    pub fn memory(&self, index: usize) -> Option<i32> {
+        let word = self.words.get(PIDS + self.processes + index)?;
+        (word.load(Ordering::Acquire) as i32)
+            .checked_sub(1)
+            .filter(|fd| *fd >= 0)
+    }
+
+    /// All of these numbers.
+    pub fn memories(&self) -> Vec<i32> {
+        let all = 0..self.words.len() - PIDS - self.processes;
+        all.filter_map(|index| self.memory(index)).collect()
     }
 
     /// The place of the process with this number.
@@ -82,6 +98,12 @@ impl Board {
             step,
             source: io::Error::from_raw_os_error(errno),
         })
+    }
+
+    pub(super) fn has_memory(&self, index: usize, fd: i32) {
+        if let Some(word) = self.words.get(PIDS + self.processes + index) {
+            word.store(fd as u32 + 1, Ordering::Release);
+        }
     }
 
     pub(super) fn born(&self, index: usize, pid: Pid) {

@@ -7,7 +7,9 @@ use super::open::needed;
 use super::owner::Owner;
 use super::plan::Plan;
 use super::sys;
-use crate::home::{Bytes, Description, Difference, Home, Kind, OpenFile, Process, difference};
+use crate::home::{
+    Bytes, Description, Difference, Home, Kind, OpenFile, Process, WatchedFile, difference,
+};
 use armento_model::Pid;
 use rustix::fs::{Access, FileType, access};
 use rustix::process::{getgid, getuid, test_kill_process_group};
@@ -243,6 +245,21 @@ fn description(
         Kind::Device { path } => open(path, d.flags, FileType::CharacterDevice),
         // Opened in earnest, one would wait for the other end.
         Kind::Fifo { path, .. } => open(path, libc::O_PATH as u32, FileType::Fifo),
+        Kind::Inotify { watches, waiting } => {
+            if *waiting {
+                warnings.insert(
+                    "events on watched files (inotify) that it had not read are lost".into(),
+                );
+            }
+            let missing = |w: &&WatchedFile| owner.act(|| fs::metadata(w.path.path())).is_err();
+            match watches.iter().find(missing) {
+                Some(w) => Err(AssembleError::Open {
+                    path: w.path.to_string(),
+                    source: io::ErrorKind::NotFound.into(),
+                }),
+                None => Ok(()),
+            }
+        }
         Kind::Outside { stds, .. } => {
             let closed = stds.iter().find(|n| sys::standard(**n).is_none());
             closed.map_or(Ok(()), |n| Err(AssembleError::Stream(*n)))

@@ -8,12 +8,13 @@ use crate::home::{Home, Kind, Process};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// After: the process has these descriptors, open over an exec, and of others only `keep`, which an exec closes.
+/// After: the process has these descriptors, open over an exec, and of others only `keep`: streams, which an exec closes, and
+/// memory that is to be mapped.
 pub fn put(
     home: &Home,
     index: usize,
     opened: &[Opened],
-    keep: &[(u8, OwnedFd)],
+    (keep, memory): (&[(u8, OwnedFd)], &[RawFd]),
 ) -> Result<(), (Step, io::Error)> {
     let p = &home.processes[index];
     let step = |e| (Step::Descriptors, e);
@@ -24,7 +25,13 @@ pub fn put(
         sys::duplicate_to(from, d.fd).map_err(step)?;
     }
     let kept = keep.iter().map(|(_, fd)| fd.as_raw_fd());
-    let own: Vec<RawFd> = p.descriptors.iter().map(|d| d.fd).chain(kept).collect();
+    let own: Vec<RawFd> = p
+        .descriptors
+        .iter()
+        .map(|d| d.fd)
+        .chain(kept)
+        .chain(memory.iter().copied())
+        .collect();
     close_all_but(&own).map_err(step)?;
     watches(home, index).map_err(|e| (Step::Epoll, e))?;
     locks(p).map_err(|e| (Step::Locks, e))

@@ -3,10 +3,12 @@
 use super::by_name::{FILE_FLAGS, SETTABLE, reopen};
 use super::error::AssembleError;
 use super::how::How;
+use super::memory;
 use super::owner::Owner;
 use super::pipes;
 use super::put_back;
 use super::sys;
+use super::watch;
 use crate::home::{Description, Home, Kind, Lock, OpenFile, Timer};
 use rustix::event::epoll;
 use rustix::event::{EventfdFlags, eventfd};
@@ -53,12 +55,20 @@ fn base(home: &Home) -> i32 {
 /// Descriptors that the process must be allowed to have.
 pub fn needed(home: &Home) -> u64 {
     // An end of a pair that is not used, and the streams, have numbers too.
-    let each = home.descriptions.len() + 2 * home.pairs.len() + 3;
+    let each = home.descriptions.len() + 2 * home.pairs.len() + home.memory.len() + 3;
     base(home) as u64 + each as u64 + SPARE
 }
 
+/// Makes memory that has no file, above all numbers that are used.
+pub fn memory(home: &Home, how: &How) -> Result<Vec<OwnedFd>, AssembleError> {
+    memory::make_all(home, how, base(home)).map_err(|source| AssembleError::Make {
+        what: "memory of memfd_create(2), or that processes share,".into(),
+        source,
+    })
+}
+
 /// Makes all of them. After an error all are closed again.
-pub fn all(home: &Home, how: &How) -> Result<Vec<Opened>, AssembleError> {
+pub fn all(home: &Home, how: &How, memory: &[OwnedFd]) -> Result<Vec<Opened>, AssembleError> {
     let base = base(home);
     let make = |what: String| move |source: io::Error| AssembleError::Make { what, source };
     let owner = Owner::of(home);
@@ -80,8 +90,13 @@ pub fn all(home: &Home, how: &How) -> Result<Vec<Opened>, AssembleError> {
                 owner.open(path, d.flags, FileType::Directory, Some((*dev, *ino)))
             }
             Kind::Device { path } => owner.open(path, d.flags, FileType::CharacterDevice, None),
+            Kind::Memory { memory: number } => match memory.get(*number as usize) {
+                Some(made) => reopen(made.as_fd(), d.flags),
+                None => Err(io::ErrorKind::InvalidData.into()),
+            },
             Kind::Event { count, semaphore } => event(*count, *semaphore),
             Kind::Timer(t) => timer(t, home.taken),
+            Kind::Inotify { watches, .. } => owner.act(|| watch::make(watches)),
             Kind::Signals { mask } => sys::signals(*mask),
             Kind::Epoll { .. } => epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Into::into),
         };
@@ -119,7 +134,7 @@ fn settle(d: &Description, fd: BorrowedFd) -> io::Result<()> {
     match &d.kind {
         // The offset of a directory is the file system's cookie; one that it does not take starts anew.
         Kind::Directory { .. } => drop(seek(fd, SeekFrom::Start(d.offset))),
-        Kind::File(_) => drop(seek(fd, SeekFrom::Start(d.offset))?),
+        Kind::File(_) | Kind::Memory { .. } => drop(seek(fd, SeekFrom::Start(d.offset))?),
         _ => {}
     }
     // Of what was opened by name they are set already.

@@ -55,15 +55,22 @@ pub fn assemble(home: &Home, how: &How, board: &Board) -> Result<Infallible, Ass
     if let Ok((_, hard)) = sys::limit(libc::RLIMIT_NOFILE) {
         drop(sys::set_limit(libc::RLIMIT_NOFILE, hard, hard));
     }
+    let memory = open::memory(home, how)?;
+    for (index, fd) in memory.iter().enumerate() {
+        if !home.memory[index].mapped_by.is_empty() {
+            board.has_memory(index, fd.as_raw_fd());
+        }
+    }
     let run = Run {
         home,
         how,
         board,
         plan: Plan::new(home, how.same_pids),
-        opened: open::all(home, how)?,
+        opened: open::all(home, how, &memory)?,
         callers: open::callers(home),
         terminal: proxy::Terminal::of_caller(),
         forked: RefCell::new(Vec::new()),
+        _memory: memory,
     };
     // What it opened gets other numbers, or is closed: nothing of it may be closed again.
     let run = ManuallyDrop::new(run);
@@ -78,6 +85,7 @@ struct Run<'a, 'b> {
     opened: Vec<Opened>,
     callers: Vec<(u8, OwnedFd)>,
     terminal: proxy::Terminal,
+    _memory: Vec<OwnedFd>,
     /// Children of this process.
     forked: RefCell<Vec<Pid>>,
 }
@@ -138,12 +146,12 @@ impl Run<'_, '_> {
         if index == 0 {
             // The streams of the calling process are kept until all others are ready.
             self.meet(Meeting::Ready)?;
-            descriptors::put(self.home, index, &self.opened, &self.callers)?;
+            self.put(index, &self.callers)?;
             if !self.how.hold {
                 self.board.release();
             }
         } else {
-            descriptors::put(self.home, index, &self.opened, &[])?;
+            self.put(index, &[])?;
             self.meet(Meeting::Ready)?;
         }
         let released = self.board.wait_for_release();
@@ -151,6 +159,11 @@ impl Run<'_, '_> {
         attributes::set_limits(p)?;
         sys::default_sigpipe();
         Err((Step::Exec, exec(p, &self.how.environment)))
+    }
+
+    fn put(&self, index: usize, callers: &[(u8, OwnedFd)]) -> Result<(), Failed> {
+        let memory = self.board.memories();
+        descriptors::put(self.home, index, &self.opened, (callers, &memory))
     }
 
     fn meet(&self, at: Meeting) -> Result<(), Failed> {

@@ -105,6 +105,15 @@ pub fn duplicate_above(from: BorrowedFd, least: RawFd) -> io::Result<OwnedFd> {
     }
 }
 
+/// The same, open over an exec.
+pub fn duplicate_above_over_exec(from: BorrowedFd, least: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the new descriptor has no other owner.
+    unsafe {
+        let fd = check(libc::fcntl(from.as_raw_fd(), libc::F_DUPFD, least).into())?;
+        Ok(OwnedFd::from_raw_fd(fd as RawFd))
+    }
+}
+
 /// A standard stream of this process, if it is open.
 pub fn standard(number: u8) -> Option<BorrowedFd<'static>> {
     let fd = RawFd::from(number);
@@ -253,6 +262,15 @@ pub fn set_ticks(timer: BorrowedFd, ticks: u64) -> io::Result<()> {
     const TFD_IOC_SET_TICKS: libc::Ioctl = 0x4008_5400;
     // SAFETY: the kernel reads one u64.
     let r = unsafe { libc::ioctl(timer.as_raw_fd(), TFD_IOC_SET_TICKS, &raw const ticks) };
+    check(r.into()).map(drop)
+}
+
+/// The number that the next watch of an inotify instance gets. KERNEL: include/uapi/linux/inotify.h; needs
+/// CONFIG_CHECKPOINT_RESTORE.
+pub fn set_next_watch(inotify: BorrowedFd, number: i32) -> io::Result<()> {
+    const INOTIFY_IOC_SETNEXTWD: libc::Ioctl = 0x4004_4900;
+    // SAFETY: the kernel takes a number.
+    let r = unsafe { libc::ioctl(inotify.as_raw_fd(), INOTIFY_IOC_SETNEXTWD, number) };
     check(r.into()).map(drop)
 }
 

@@ -79,3 +79,12 @@ impl FormatError {
         })
     }
 }
+
+impl From<FormatError> for io::Error {
+    fn from(e: FormatError) -> io::Error {
+        match e {
+            FormatError::Io { source, .. } => source,
+            other => io::Error::other(other.to_string()),
+        }
+    }
+}

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub const MAGIC: &[u8; 8] = b"ARMCKPT\n";
 /// Raised by every change of this room or of the types of [`crate::home`].
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 const HEADER_MAX: u32 = 64 * 1024;
 
 /// What a checkpoint says of itself.

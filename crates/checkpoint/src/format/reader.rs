@@ -7,7 +7,7 @@ use super::header::{Header, Totals};
 use super::pages::Blocks;
 use super::runs::{Held, PAGE, Page, Run};
 use super::scan::{Place, Scanned, scan};
-use super::writer::{HOME_MAX, IMAGE_MAX};
+use super::writer::{HOME_MAX, IMAGE_MAX, memory_id};
 use crate::home::Home;
 use armento_model::Pid;
 use std::fs::File;
@@ -116,6 +116,18 @@ impl Reader {
                 take(run.at + n * PAGE as u64, Page::Bytes(page))?;
             }
             Ok(())
+        })
+    }
+
+    /// Gives the pages of memory that is open ([`Home::memory`], by its index) by their offsets, without those of zeros.
+    pub fn memory(
+        &self,
+        memory: u32,
+        take: &mut dyn FnMut(u64, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.pages::<io::Error>(memory_id(memory), &mut |at, page| match page {
+            Page::Bytes(bytes) => take(at, bytes),
+            Page::Zeros(_) => Ok(()),
         })
     }
 

@@ -5,8 +5,8 @@ use super::writer::Writer;
 use super::{Header, Overwrite, Reader, inspect};
 use crate::assemble::{How, check};
 use crate::home::{
-    Bytes, Description, Descriptor, Home, Identity, Kind as Sort, Limit, Lock, OpenFile, Pair,
-    Pipe, Process, Program, RecordLock, Timer, Watched,
+    Bytes, Description, Descriptor, Home, Identity, Kind as Sort, Limit, Lock, Memory, OpenFile,
+    Pair, Pipe, Process, Program, RecordLock, Timer, Watched, WatchedFile,
 };
 use std::fs;
 use std::path::Path;
@@ -33,6 +33,15 @@ fn sorts() -> Vec<Sort> {
         },
         Sort::Pipe { pipe: 0 },
         Sort::Socket { pair: 0, end: 1 },
+        Sort::Memory { memory: 0 },
+        Sort::Inotify {
+            watches: vec![WatchedFile {
+                number: 3,
+                path: text("/etc"),
+                mask: 2,
+            }],
+            waiting: true,
+        },
         Sort::Event {
             count: 3,
             semaphore: true,
@@ -98,6 +107,16 @@ fn home() -> Home {
             waiting: b"bytes".to_vec(),
         }],
         pairs: vec![Pair::default()],
+        memory: vec![Memory {
+            name: Some(Bytes(b"name".to_vec())),
+            dev: 1,
+            ino: 2,
+            size: 8192,
+            mode: 0o777,
+            seals: 1,
+            open: true,
+            mapped_by: vec![0, 2],
+        }],
         taken: (1, 2),
     }
 }

@@ -39,6 +39,11 @@ pub struct Writer {
     sizes: HashMap<u32, u64>,
 }
 
+/// Stands for memory where pages belong to processes, which have positive numbers.
+pub(super) fn memory_id(memory: u32) -> Pid {
+    !(memory as Pid)
+}
+
 /// Runs of one process that are not handed over yet, and how many frames of them were.
 #[derive(Default)]
 struct Runs {
@@ -127,6 +132,11 @@ impl Writer {
         self.totals.pages += 1;
         let number = self.store(bytes)?;
         self.run(pid, at, 1, Held::From(number))
+    }
+
+    /// A page of memory that is open ([`Home::memory`], by its index), by its offset.
+    pub fn memory_page(&mut self, memory: u32, at: u64, bytes: &[u8; PAGE]) -> Result<()> {
+        self.page(memory_id(memory), at, bytes)
     }
 
     /// Zero pages of a process.

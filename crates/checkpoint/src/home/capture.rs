@@ -11,7 +11,7 @@ use super::table::{self, Entry, Group};
 use super::types::{Descriptor, Home, Process, RecordLock};
 use super::uncarried::Uncarried;
 use super::values::{Bytes, Lock};
-use super::{family, pipes, process, sockets};
+use super::{family, memory, pipes, process, sockets};
 use armento_model::Pid;
 use rustix::fs::FileType;
 use std::collections::HashMap;
@@ -144,7 +144,9 @@ fn files(
     let (pipes, mut found) = pipes::find(&groups, &holders);
     let (pairs, more) = sockets::find(&groups, &holders);
     found.extend(more);
-    (home.pipes, home.pairs) = (pipes, pairs);
+    let (memory, more) = memory::find(&groups, &holders);
+    found.extend(more);
+    (home.pipes, home.pairs, home.memory) = (pipes, pairs, memory);
     let mut kept = Kept {
         with_files: options.with_files,
         keys: HashMap::new(),
@@ -156,7 +158,7 @@ fn files(
                 Found::no("a file that sends signals (O_ASYNC)")
             }
             Some(what) => what,
-            None => classify(group, &mut kept),
+            None => classify(group, &groups, &mut kept),
         };
         if matches!(what, Found::Closed) {
             continue;

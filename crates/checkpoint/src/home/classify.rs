@@ -1,12 +1,12 @@
 //! What each open file description is.
 
 use super::changes::identity;
-use super::epoll;
 use super::found::Found;
 use super::kinds::{Kind, OpenFile};
 use super::process::same;
 use super::table::{Entry, Group};
 use super::values::Bytes;
+use super::{epoll, inotify};
 use rustix::fs::{FileType, major, minor};
 use std::collections::HashMap;
 
@@ -20,14 +20,12 @@ const PTMX: (u32, u32) = (5, 2);
 
 /// Objects without a name in a file system, by the kernel's name of them, in words.
 const NAMELESS: &[(&str, &str)] = &[
-    ("anon_inode:inotify", "a watch on files (inotify)"),
     ("anon_inode:[fanotify]", "a watch on files (fanotify)"),
     ("anon_inode:[io_uring]", "an io_uring"),
     ("anon_inode:[userfaultfd]", "a userfaultfd"),
     ("anon_inode:[pidfd]", "a descriptor of a process (pidfd)"),
     ("pidfd:", "a descriptor of a process (pidfd)"),
     ("anon_inode:[perf_event]", "a performance counter"),
-    ("/memfd:", "memory without a file (memfd_create)"),
     ("/SYSV", "a segment of System V shared memory"),
     ("/secretmem", "secret memory (memfd_secret)"),
 ];
@@ -47,12 +45,13 @@ impl Kept {
 }
 
 /// Everything but pipes and sockets.
-pub fn classify(group: &Group, kept: &mut Kept) -> Found {
+pub fn classify(group: &Group, all: &[Group], kept: &mut Kept) -> Found {
     let entry = group.first();
     if let Some((_, what)) = NAMELESS.iter().find(|(name, _)| entry.starts(name)) {
         return Found::no(*what);
     }
     match entry.link.0.strip_prefix(b"anon_inode:") {
+        Some(b"inotify") => return inotify::find(group, all),
         Some(name) => return nameless(group, name),
         None if !entry.starts("/") => return Found::no(format!("{}, a namespace", entry.link)),
         None => {}

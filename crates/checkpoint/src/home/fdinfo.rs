@@ -23,6 +23,19 @@ pub struct FdInfo {
     pub mask: u64,
     pub timer: Timer,
     pub watched: Vec<Watched>,
+    pub inotify: Vec<Watch>,
+}
+
+/// A watch of inotify(7).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    pub number: i32,
+    pub ino: u64,
+    /// As the kernel has it: the minor number in 20 bits.
+    pub device: u64,
+    pub mask: u32,
+    pub handle_type: i32,
+    pub handle: Vec<u8>,
 }
 
 pub fn parse(text: &str) -> FdInfo {
@@ -48,8 +61,31 @@ pub fn parse(text: &str) -> FdInfo {
             "tfd" => info.watched.extend(watched(value)),
             _ => {}
         }
+        if let Some(rest) = line.strip_prefix("inotify ") {
+            info.inotify.extend(watch(rest));
+        }
     }
     info
+}
+
+/// "wd:3 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 fhandle-bytes:8 fhandle-type:1 f_handle:7e9e0000640d1b6d", all but
+/// the first in hexadecimal. A kernel that cannot tell the handle leaves the end out.
+fn watch(text: &str) -> Option<Watch> {
+    let of = |name: &str| {
+        let mut words = text.split_whitespace().filter_map(|w| w.split_once(':'));
+        words.find(|(key, _)| *key == name).map(|(_, v)| v)
+    };
+    let hex = |name: &str| u64::from_str_radix(of(name)?, 16).ok();
+    let bytes = of("f_handle").unwrap_or_default();
+    let byte = |at: usize| u8::from_str_radix(bytes.get(at..at + 2)?, 16).ok();
+    Some(Watch {
+        number: of("wd")?.parse().ok()?,
+        ino: hex("ino")?,
+        device: hex("sdev")?,
+        mask: hex("mask")? as u32,
+        handle_type: hex("fhandle-type").unwrap_or(0) as i32,
+        handle: (0..bytes.len() / 2).filter_map(|n| byte(2 * n)).collect(),
+    })
 }
 
 /// "(3, 250000000)": seconds and nanoseconds.
@@ -101,6 +137,24 @@ fn lock(text: &str) -> Option<Held> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn watches_on_files_are_read() {
+        let text = "pos:\t0\nflags:\t00\nmnt_id:\t15\nino:\t2057\n\
+            inotify wd:3 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 fhandle-bytes:8 fhandle-type:1 f_handle:7e9e0000640d1b6d\n\
+            inotify wd:1 ino:2 sdev:1 mask:8 ignored_mask:0\n";
+        let found = parse(text).inotify;
+        let first = Watch {
+            number: 3,
+            ino: 0x9e7e,
+            device: 0x80_0013,
+            mask: 0x800_afce,
+            handle_type: 1,
+            handle: vec![0x7e, 0x9e, 0, 0, 0x64, 0x0d, 0x1b, 0x6d],
+        };
+        assert_eq!((found.len(), &found[0]), (2, &first));
+        assert_eq!((found[1].number, found[1].handle.len()), (1, 0));
+    }
 
     #[test]
     fn lines_of_the_kernel_are_read() {

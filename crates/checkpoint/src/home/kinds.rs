@@ -49,6 +49,10 @@ pub enum Kind {
         pair: u32,
         end: u8,
     },
+    /// memfd_create(2): an index in [`super::Home::memory`].
+    Memory {
+        memory: u32,
+    },
     /// eventfd(2).
     Event {
         count: u64,
@@ -59,6 +63,12 @@ pub enum Kind {
     /// signalfd(2).
     Signals {
         mask: u64,
+    },
+    /// inotify(7).
+    Inotify {
+        watches: Vec<WatchedFile>,
+        /// Events waited that were not read: they are not kept.
+        waiting: bool,
     },
     /// epoll(7).
     Epoll {
@@ -98,6 +108,16 @@ pub struct Watched {
     pub data: u64,
 }
 
+/// A watch of an inotify instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedFile {
+    /// The watch descriptor.
+    pub number: i32,
+    pub path: Bytes,
+    /// Events, IN_EXCL_UNLINK and IN_ONESHOT.
+    pub mask: u32,
+}
+
 /// One line, for people.
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,9 +132,15 @@ impl fmt::Display for Description {
             Kind::Pipe { pipe } => write!(f, "pipe {pipe}, {}", self.end()),
             Kind::Fifo { path, .. } => write!(f, "the FIFO {path}, {}", self.end()),
             Kind::Socket { pair, end } => write!(f, "socket pair {pair}, end {end}"),
+            Kind::Memory { memory } => {
+                write!(f, "memory {memory} (memfd), at byte {}", self.offset)
+            }
             Kind::Event { count, .. } => write!(f, "an eventfd, count {count}"),
             Kind::Timer(_) => f.write_str("a timerfd"),
             Kind::Signals { .. } => f.write_str("a signalfd"),
+            Kind::Inotify { watches, .. } => {
+                write!(f, "an inotify of {}", watches.len())
+            }
             Kind::Epoll { watched, .. } => write!(f, "an epoll of {}", watched.len()),
         }
     }

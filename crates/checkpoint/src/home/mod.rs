@@ -21,7 +21,9 @@ mod epoll;
 mod family;
 mod fdinfo;
 mod found;
+mod inotify;
 mod kinds;
+mod memory;
 mod outside;
 mod pipes;
 mod process;
@@ -36,9 +38,12 @@ mod values;
 
 pub use capture::capture;
 pub use changes::{Difference, changed, difference, record_hashes, sha256};
-pub use kinds::{Description, Kind, OpenFile, Timer, Watched};
+pub use kinds::{Description, Kind, OpenFile, Timer, Watched, WatchedFile};
+pub use memory::copy_content;
 pub use sockets::unix_peer;
 pub use subject::{Options, Subject};
-pub use types::{Descriptor, Home, LIMITS, Limit, Pair, Pipe, Process, Program, RecordLock};
+pub use types::{
+    Descriptor, Home, LIMITS, Limit, Memory, Pair, Pipe, Process, Program, RecordLock,
+};
 pub use uncarried::Uncarried;
 pub use values::{Bytes, Identity, Lock};

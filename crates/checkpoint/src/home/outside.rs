@@ -1,6 +1,6 @@
 //! Processes outside the tree that hold the other end of a pipe or a socket of it.
 
-use super::table::Group;
+use super::table::{Entry, Group};
 use super::values::Bytes;
 use armento_model::Pid;
 use rustix::fs::FileType;
@@ -8,11 +8,20 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
+/// How the kernel names memory of memfd_create(2).
+pub const MEMFD: &[u8] = b"/memfd:";
+
+pub fn is_memory(entry: &Entry) -> bool {
+    entry.link.0.starts_with(MEMFD)
+}
+
 /// Processes that hold pipes and sockets of the tree.
 #[derive(Default)]
 pub struct Holders {
     /// By the kernel's name of the object, such as `pipe:[4711]`: a process outside.
     outside: HashMap<Bytes, String>,
+    /// The same of memory without a file, by device and inode: its name says nothing.
+    memory: HashMap<(u64, u64), String>,
     tree: Vec<Pid>,
 }
 
@@ -26,7 +35,9 @@ impl Holders {
             tree: tree.to_vec(),
             ..Holders::default()
         };
-        if wanted.is_empty() {
+        let memory = groups.iter().map(Group::first).filter(|e| is_memory(e));
+        let memory: HashSet<(u64, u64)> = memory.map(Entry::inode).collect();
+        if wanted.is_empty() && memory.is_empty() {
             return found;
         }
         let Ok(all) = fs::read_dir("/proc") else {
@@ -35,13 +46,18 @@ impl Holders {
         for entry in all.flatten() {
             let pid = entry.file_name().to_str().and_then(|n| n.parse().ok());
             if let Some(pid) = pid.filter(|p| !tree.contains(p) && !tracers.contains(p)) {
-                found.look(pid, &entry.path(), &wanted);
+                found.look(pid, &entry.path(), (&wanted, &memory));
             }
         }
         found
     }
 
-    fn look(&mut self, pid: Pid, dir: &Path, wanted: &HashSet<Bytes>) {
+    fn look(
+        &mut self,
+        pid: Pid,
+        dir: &Path,
+        (wanted, memory): (&HashSet<Bytes>, &HashSet<(u64, u64)>),
+    ) {
         let Ok(descriptors) = fs::read_dir(dir.join("fd")) else {
             return;
         };
@@ -50,15 +66,26 @@ impl Holders {
                 continue;
             };
             let link = Bytes::from(link.as_path());
-            if wanted.contains(&link) {
-                let name = || {
-                    let comm = fs::read(dir.join("comm")).unwrap_or_default();
-                    let comm = comm.strip_suffix(b"\n").unwrap_or(&comm).to_vec();
-                    format!("process {pid} ({})", Bytes(comm))
-                };
+            let name = || {
+                let comm = fs::read(dir.join("comm")).unwrap_or_default();
+                let comm = comm.strip_suffix(b"\n").unwrap_or(&comm).to_vec();
+                format!("process {pid} ({})", Bytes(comm))
+            };
+            if link.0.starts_with(MEMFD) {
+                let found = rustix::fs::stat(fd.path());
+                let inode = found.map(|f| (f.st_dev, f.st_ino)).unwrap_or_default();
+                if memory.contains(&inode) {
+                    self.memory.entry(inode).or_insert_with(name);
+                }
+            } else if wanted.contains(&link) {
                 self.outside.entry(link).or_insert_with(name);
             }
         }
+    }
+
+    /// Of memory without a file.
+    pub fn of_memory(&self, inode: (u64, u64)) -> Option<&str> {
+        self.memory.get(&inode).map(String::as_str)
     }
 
     pub fn of_link(&self, link: &Bytes) -> Option<&str> {

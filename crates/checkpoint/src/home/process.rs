@@ -33,10 +33,6 @@ pub fn read(subject: &Subject, wrong: &mut Vec<(String, Option<String>)>) -> io:
     p.personality = personality.and_then(|t| u32::from_str_radix(t.trim(), 16).ok());
     p.limits = limits(&fs::read_to_string(dir.join("limits"))?)?;
     places(&dir, subject, &mut p, wrong)?;
-    if fs::read(dir.join("timers")).is_ok_and(|t| !t.is_empty()) {
-        let hint = "checkpoint it when no timer of timer_create runs";
-        wrong.push(("it has POSIX timers".into(), Some(hint.into())));
-    }
     Ok(p)
 }
 

@@ -2,7 +2,8 @@
 
 use super::kinds::Kind;
 use super::table::DESCRIPTORS_MAX;
-use super::types::{Home, Process};
+use super::types::{Home, Memory, Process};
+use super::values::Bytes;
 use std::collections::HashSet;
 
 /// Processes of one tree: each begins on a copy of its parent's stack, so their depth is bounded by that.
@@ -11,6 +12,13 @@ pub const PROCESSES_MAX: usize = 1 << 12;
 const FD_MAX: i32 = 1 << 20;
 /// KERNEL: fs.pipe-max-size may be raised; no pipe of ours is larger.
 const PIPE_MAX: u32 = 1 << 30;
+
+/// KERNEL: fs.inotify.max_user_watches is at most so much by default.
+const WATCHES_MAX: usize = 1 << 20;
+/// KERNEL: mm/memfd.c, MFD_NAME_MAX_LEN.
+const NAME_MAX: usize = 249;
+/// Of one memfd, as far as any machine has memory.
+const MEMORY_MAX: u64 = 1 << 46;
 
 impl Home {
     /// Every index leads somewhere, every number can be one. Otherwise says what is wrong.
@@ -35,9 +43,19 @@ impl Home {
         self.descriptions
             .iter()
             .try_for_each(|d| self.kind_is_sound(&d.kind))?;
-        match self.pipes.iter().all(|p| p.capacity <= PIPE_MAX) {
+        if !self.pipes.iter().all(|p| p.capacity <= PIPE_MAX) {
+            return Err("size of a pipe");
+        }
+        let fine = |m: &Memory| {
+            let named = |name: &Bytes| name.0.len() <= NAME_MAX && !name.0.contains(&0);
+            let mapped = |of: &u32| (*of as usize) < self.processes.len();
+            m.size <= MEMORY_MAX
+                && m.name.as_ref().is_none_or(named)
+                && m.mapped_by.iter().all(mapped)
+        };
+        match self.memory.len() <= DESCRIPTORS_MAX && self.memory.iter().all(fine) {
             true => Ok(()),
-            false => Err("size of a pipe"),
+            false => Err("shared memory"),
         }
     }
 
@@ -67,6 +85,14 @@ impl Home {
             Kind::Pipe { pipe } => (*pipe as usize) < self.pipes.len(),
             Kind::Fifo { pipe, path } => (*pipe as usize) < self.pipes.len() && named(&path.0),
             Kind::Socket { pair, end } => (*pair as usize) < self.pairs.len() && *end <= 1,
+            Kind::Inotify { watches, .. } => {
+                watches.len() <= WATCHES_MAX
+                    && watches.iter().all(|w| w.number > 0 && named(&w.path.0))
+            }
+            Kind::Memory { memory } => {
+                let open = self.memory.get(*memory as usize);
+                open.is_some_and(|m| m.open)
+            }
             Kind::Event { .. } | Kind::Timer(_) | Kind::Signals { .. } => true,
             Kind::Epoll { of, .. } => (*of as usize) < self.processes.len(),
         };

@@ -2,9 +2,12 @@
 
 use armento_model::{Pid, Tid};
 use std::cmp::Ordering;
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// KERNEL: include/uapi/linux/kcmp.h.
 const KCMP_FILE: i32 = 0;
@@ -85,6 +88,74 @@ pub fn waiting(fd: BorrowedFd) -> io::Result<usize> {
     match unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut n) } {
         0 => Ok(n.max(0) as usize),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// KERNEL: include/linux/fcntl.h, MAX_HANDLE_SZ; AT_HANDLE_FID, Linux 6.5: a handle to compare, of any file system.
+const HANDLE_MAX: usize = 128;
+const AT_HANDLE_FID: i32 = 0x200;
+
+/// KERNEL: struct file_handle: bytes of the handle, its type, the handle.
+#[repr(C)]
+struct Handle {
+    bytes: u32,
+    sort: i32,
+    handle: [u8; HANDLE_MAX],
+}
+
+/// The handle of a file: type and bytes. KERNEL: name_to_handle_at(2).
+pub fn handle(path: &Path) -> io::Result<(i32, Vec<u8>)> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    for flags in [AT_HANDLE_FID, 0] {
+        let mut found = Handle {
+            bytes: HANDLE_MAX as u32,
+            sort: 0,
+            handle: [0; HANDLE_MAX],
+        };
+        let mut mount: i32 = 0;
+        // SAFETY: a name that ends with zero, room for the largest handle, an int.
+        let r = unsafe {
+            libc::syscall(
+                libc::SYS_name_to_handle_at,
+                libc::AT_FDCWD,
+                name.as_ptr(),
+                &raw mut found,
+                &raw mut mount,
+                flags,
+            )
+        };
+        if r == 0 {
+            let length = (found.bytes as usize).min(HANDLE_MAX);
+            return Ok((found.sort, found.handle[..length].to_vec()));
+        }
+    }
+    Err(io::Error::last_os_error())
+}
+
+/// Opens a file by its handle, on a mount of its file system, without using it (O_PATH). KERNEL: open_by_handle_at(2); asks for
+/// CAP_DAC_READ_SEARCH.
+pub fn open_handle(mount: BorrowedFd, sort: i32, handle: &[u8]) -> io::Result<OwnedFd> {
+    let mut wanted = Handle {
+        bytes: handle.len() as u32,
+        sort,
+        handle: [0; HANDLE_MAX],
+    };
+    let room = wanted.handle.get_mut(..handle.len());
+    room.ok_or(io::ErrorKind::InvalidData)?
+        .copy_from_slice(handle);
+    let flags = libc::O_PATH | libc::O_CLOEXEC;
+    // SAFETY: the kernel reads the handle; the new descriptor has no other owner.
+    unsafe {
+        let fd = libc::syscall(
+            libc::SYS_open_by_handle_at,
+            mount.as_raw_fd(),
+            &raw const wanted,
+            flags,
+        );
+        match fd {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd as i32)),
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Home {
     pub pipes: Vec<Pipe>,
     /// Pairs of connected Unix sockets whose ends are inside.
     pub pairs: Vec<Pair>,
+    /// Memory without a file that its processes share, or have open.
+    pub memory: Vec<Memory>,
     /// Seconds and nanoseconds of CLOCK_REALTIME at the capture.
     pub taken: (i64, u32),
 }
@@ -124,6 +126,26 @@ pub struct Pair {
     pub sort: u32,
     /// What each end has received and not read yet (streams only).
     pub waiting: [Bytes; 2],
+}
+
+/// Memory that is a file of the kernel's only: a memfd, or what was mapped with MAP_SHARED | MAP_ANONYMOUS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Of memfd_create(2); none: it was mapped without a file.
+    pub name: Option<Bytes>,
+    /// As `/proc/PID/maps` has them: the major number of the device shifted by 32, and the minor one; the inode.
+    pub dev: u64,
+    pub ino: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Permissions, of a memfd.
+    pub mode: u32,
+    /// F_GET_SEALS, of a memfd.
+    pub seals: u32,
+    /// A process has it open: its content is kept by itself. Otherwise it comes with the memory of those that map it.
+    pub open: bool,
+    /// Indexes of the processes that map it.
+    pub mapped_by: Vec<u32>,
 }
 
 /// A record lock, taken again at a restart.

@@ -13,8 +13,6 @@ libc = ctypes.CDLL(None)
 s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); os.dup2(s.fileno(), 40)
 c = socket.create_connection(s.getsockname()); os.dup2(c.fileno(), 41); port = s.getsockname()[1]
 u = socket.socket(socket.AF_UNIX); u.bind('socket'); u.listen(); os.dup2(u.fileno(), 42)
-os.dup2(libc.inotify_init(), 43)
-os.dup2(os.memfd_create('m'), 44)
 m, t = os.openpty(); os.dup2(m, 45); os.dup2(t, 46)
 d = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); d.bind(('127.0.0.1', 0)); os.dup2(d.fileno(), 47)
 os.dup2(os.pidfd_open(os.getpid()), 48)
@@ -42,8 +40,6 @@ print('ready', os.getpid(), port, flush=True)
         format!("is a TCP socket that listens at 127.0.0.1:{port}"),
         format!("is a TCP connection to 127.0.0.1:{port}"),
         "is a Unix socket that listens at socket".into(),
-        "is a watch on files (inotify)".into(),
-        "is memory without a file (memfd_create)".into(),
         "is /dev/ptmx, from which a terminal is controlled".into(),
         "is the terminal /dev/pts/".into(),
         "is a UDP socket at 127.0.0.1:".into(),

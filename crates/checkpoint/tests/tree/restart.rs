@@ -5,6 +5,7 @@ use crate::run::{
 };
 use armento_checkpoint::home::{Description, Home, Kind};
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 
 /// Everything that one process may have.
@@ -32,6 +33,17 @@ p = select.epoll(); n = p.fileno(); os.dup2(n, 31, inheritable=False); q = selec
 q.register(26, select.EPOLLIN|select.EPOLLET); q.register(28, select.EPOLLIN); p.close()
 x, y = socket.socketpair(); x.send(b'to y'); y.send(b'to x!'); os.dup2(x.detach(), 32); os.dup2(y.detach(), 33)
 x, y = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET); os.dup2(x.detach(), 34); os.dup2(y.detach(), 35)
+m = to(os.memfd_create('some memory', os.MFD_ALLOW_SEALING), 38)
+os.write(m, b'in memory'); os.ftruncate(m, 3<<30); os.pwrite(m, b'far away', (2<<30) + 5); os.pwrite(m, b'last', (3<<30) - 4)
+to(os.open('/proc/self/fd/38', os.O_RDONLY), 39); os.lseek(39, 99, 0); os.dup2(38, 40)
+fcntl.fcntl(m, 1033, 2|4|8)
+to(os.memfd_create('none'), 41)
+i = to(libc.inotify_init1(0), 42); os.mkdir('watched')
+for path in [b'data', b'watched', b'/etc']: n = libc.inotify_add_watch(42, path, 0x2 | 0x100 | 0x200)
+libc.inotify_rm_watch(42, 2); os.set_blocking(42, False)
+try: os.read(42, 4096)
+except OSError: pass
+os.set_blocking(42, True); open('watched/unseen', 'w')
 for n in range(3, 20):
     try: os.close(n)
     except OSError: pass
@@ -97,6 +109,25 @@ pub fn one_process() {
         .map(|w| w.to_string())
         .collect();
     assert_eq!(waiting, ["to x!", "to y"]);
+    let Kind::Memory { memory } = kind_at(&home, 39).kind else {
+        panic!("{:?}", kind_at(&home, 39));
+    };
+    let memory = &home.memory[memory as usize];
+    assert_eq!((memory.size, memory.seals), (3 << 30, 2 | 4 | 8));
+    assert_eq!(
+        (shared(38) == shared(40), shared(38) == shared(39)),
+        (true, false)
+    );
+    let Kind::Inotify { watches, waiting } = &kind_at(&home, 42).kind else {
+        panic!("{:?}", kind_at(&home, 42));
+    };
+    let watches: Vec<String> = watches
+        .iter()
+        .map(|w| format!("{} {}", w.number, w.path))
+        .collect();
+    let data = dir.at("data").canonicalize().unwrap();
+    assert_eq!(watches, [format!("1 {}", data.display()), "3 /etc".into()]);
+    assert!(!waiting);
     let marked = p.close_on_exec();
     assert!(
         marked.contains(&20) && marked.contains(&31) && !marked.contains(&21),
@@ -110,6 +141,18 @@ pub fn one_process() {
     let root = again.pids[0];
     let again = settled(again, root, 1, "34 ");
     assert_same(&home, &again.home());
+    let content = fs::File::open(format!("/proc/{root}/fd/38")).unwrap();
+    for (at, text) in [
+        (0, "in memory"),
+        ((2 << 30) + 5, "far away"),
+        ((3 << 30) - 4, "last"),
+    ] {
+        let mut bytes = vec![0; text.len()];
+        content.read_exact_at(&mut bytes, at).unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), text);
+    }
+    // Its holes are none of memory.
+    assert!(content.metadata().unwrap().blocks() < 64);
 }
 
 /// A root with a child in a group of its own, one in a session of its own with a child of before and one of after, and an

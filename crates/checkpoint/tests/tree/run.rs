@@ -2,7 +2,9 @@
 
 use armento_checkpoint::assemble::{Board, How, assemble};
 use armento_checkpoint::format::{Header, Overwrite, Reader, Writer};
-use armento_checkpoint::home::{Bytes, Home, Kind, Options, Subject, Uncarried, capture};
+use armento_checkpoint::home::{
+    Bytes, Home, Kind, Options, Subject, Uncarried, capture, copy_content,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -144,6 +146,11 @@ pub fn write(home: &Home, path: &Path) {
     for (key, mut copy) in home.copies_of_files().unwrap() {
         w.file(key, &mut copy).unwrap();
     }
+    for (number, content) in home.open_memory().unwrap() {
+        let mut one =
+            |at, page: &[u8; 4096]| -> io::Result<()> { Ok(w.memory_page(number, at, page)?) };
+        copy_content(&content, &mut one).unwrap();
+    }
     w.finish().unwrap();
 }
 
@@ -177,6 +184,7 @@ pub fn become_tree(words: &[String]) -> ! {
             CString::new("WAIT=1").unwrap(),
         ],
         contents: Some(&contents),
+        memory: Some(&|number, take| reader.memory(number, take)),
         put_back: has("put-back"),
         hold: has("hold"),
     };
@@ -224,6 +232,9 @@ pub fn comparable(home: &Home) -> Home {
         p.descriptors.iter_mut().for_each(|d| d.cloexec = false);
         // An exec names the process after the file; the engine gives the name back.
         p.comm = Bytes::default();
+    }
+    for m in &mut same.memory {
+        (m.dev, m.ino) = (0, 0);
     }
     for d in &mut same.descriptions {
         match &mut d.kind {

@@ -1,6 +1,8 @@
 //! `armento checkpoint` and `armento restart`: programs go on from a file as if they had never stopped; what cannot be
 //! saved, and files that are no checkpoints, are refused with the reason.
 
+mod shared;
+
 use crate::lab::{Farm, until};
 use crate::restarts::json;
 
@@ -42,17 +44,20 @@ const TURNS: usize = 250;
 const CLEAN: &str = "perl -MPOSIX -e 'POSIX::close($_) for 3..255; exec @ARGV' --";
 
 fn whole_output() -> String {
-    let line = |i: usize| format!("{i} {}\n", i * (i + 1) / 2);
-    let lines: String = (0..TURNS).map(line).collect();
-    lines + "end 7 25 True\n"
+    whole_sums(TURNS) + "end 7 25 True\n"
 }
 
-fn script(farm: &Farm, node: &str) {
-    farm.sh(node, &format!("cat > /tmp/tree.py <<'END'\n{TREE}END"));
+fn whole_sums(turns: usize) -> String {
+    let line = |i: usize| format!("{i} {}\n", i * (i + 1) / 2);
+    (0..turns).map(line).collect()
 }
 
 fn starts(farm: &Farm, how: &str) -> String {
-    script(farm, "n1");
+    starts_program(farm, how, TREE)
+}
+
+fn starts_program(farm: &Farm, how: &str, program: &str) -> String {
+    farm.sh("n1", &format!("cat > /tmp/tree.py <<'END'\n{program}END"));
     let start = format!(
         "rm -f /tmp/wrote; {CLEAN} armento run {how} /usr/bin/python3 /tmp/tree.py {TURNS} /tmp/wrote </dev/null >/tmp/out 2>&1 & echo $!"
     );

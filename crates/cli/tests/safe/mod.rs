@@ -286,3 +286,65 @@ fn output_that_was_held_goes_on_whatever_the_program_depends_on() {
     let out = farm.sh("n1", "wc -l < /tmp/out; sort -n /tmp/out | cmp - /tmp/out && echo in order; sort /tmp/out | uniq -d | wc -l");
     assert_eq!(out, "300\nin order\n0\n");
 }
+
+/// A parent and a child that hand numbers to each other in memory that they share, and wait for each other by pipes.
+const GROUP: &str = r#"import mmap, os, struct, sys, time
+out = open(sys.argv[1], "a"); turns = int(sys.argv[2]); m = mmap.mmap(-1, 1 << 20)
+r, w = os.pipe(); back, answer = os.pipe()
+def get(at): return struct.unpack("q", m[at:at+8])[0]
+def put(at, v): m[at:at+8] = struct.pack("q", v)
+if os.fork() == 0:
+    os.close(w); os.close(back)
+    while os.read(r, 1):
+        x = get(8)
+        for k in range(20000): x = (x * 69069 + k) % 4294967296
+        put(16, x); put(1000 + 8 * get(0), x); os.write(answer, b".")
+    os._exit(7)
+os.close(r); os.close(answer)
+for i in range(turns):
+    put(0, i); put(8, (get(16) + i) % 4294967296); os.write(w, b"x"); os.read(back, 1)
+    out.write(f"{i} {get(16)}\n"); out.flush(); print(i, get(16), flush=True); time.sleep(0.01)
+os.close(w); _, status = os.wait()
+print("end", os.WEXITSTATUS(status), sum(m[1000:1000 + 8 * turns]), flush=True)
+"#;
+
+#[test]
+fn processes_that_share_memory_go_on_together_when_their_node_is_lost() {
+    let Some(farm) = Farm::up("safe-group", None) else {
+        return;
+    };
+    farm.sh("n1", &format!("cat > /tmp/group.py <<'END'\n{GROUP}END"));
+    // Each effect of either waits for a checkpoint of both.
+    let exact = long().then_some(("exact", 60));
+    for (how, turns) in [("3600", TURNS)].into_iter().chain(exact) {
+        let start = format!(
+            "rm -f /tmp/wrote; armento run --safe={how} /usr/bin/python3 /tmp/group.py /tmp/wrote {turns} >/tmp/out 2>/tmp/err </dev/null & echo $!"
+        );
+        let pid = farm.sh("n1", &start).trim().to_owned();
+        let job = Job {
+            farm: &farm,
+            pid,
+            turns,
+        };
+        job.wrote(3);
+        farm.sh("n1", &format!("armento migrate {} n2", job.pid));
+        until("checkpoints of both", || {
+            let doc = json(&farm, "n1", "armento ps --json").unwrap_or_default();
+            let procs = doc["procs"].as_array().cloned().unwrap_or_default();
+            let kept =
+                |p: &&Value| p["safe"]["age_ms"].is_u64() && p["safe"]["unsafe_now"].is_null();
+            procs.iter().filter(kept).count() == 2
+        });
+        let lines = farm.sh("n1", "wc -l < /tmp/out");
+        job.wrote(lines.trim().parse::<u32>().expect("a number") + 10);
+        farm.sh("n2", KILL_HOSTS);
+        job.leaves("n2");
+        job.ends();
+        assert_eq!(job.said(), "", "{how}");
+        let native = format!(
+            "rm -f /tmp/native; python3 /tmp/group.py /tmp/native {turns} > /tmp/native.out; \
+             cmp /tmp/native /tmp/wrote && cmp /tmp/native.out /tmp/out"
+        );
+        farm.sh("n1", &native);
+    }
+}

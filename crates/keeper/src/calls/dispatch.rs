@@ -7,7 +7,7 @@
 
 use super::execute::issue;
 use super::exit::exit;
-use super::replay::{held_until_covered, met_by_replay, replayed};
+use super::replay::{await_peers, behind_peers, held_until_covered, met_by_replay, replayed};
 use super::{cmdline, fork_and_map, names, proc_access, readahead};
 use crate::deputy::{AGAIN, Admitted, HostLink, Message, Work};
 use crate::hosts::{CallsReader, body_died, end_other_way};
@@ -141,6 +141,13 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
             link.reply(c.tid.at_home(), c.seq, AGAIN, &[])
         }
         Some(d) if replayed(keep, &d, &c) => {}
+        Some(d) if let Some(record) = behind_peers(&d) => {
+            let (keep, link) = (keep.clone(), link.clone());
+            spawn::soon("peers", move || {
+                await_peers(&record, None);
+                call(&keep, &link, c);
+            });
+        }
         Some(d) if is_exec(c.packed.nr) => {
             // In the tracer thread, where signals are seen: none can come between the look and the exec.
             keep.tracer.post(move |t| exec_body(t, &d, c));

@@ -14,7 +14,7 @@ use armento_tracee::spawn;
 use armento_wire::call::Call;
 use armento_wire::talk::{self, FileKey, ToHost};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Whether the call has its answer from the record, or has ended its process.
 pub fn replayed(keep: &Keep, d: &Arc<Deputy>, c: &Call) -> bool {
@@ -24,7 +24,7 @@ pub fn replayed(keep: &Keep, d: &Arc<Deputy>, c: &Call) -> bool {
     match record.next(d.tid, CallId::of(&c.packed)) {
         Next::Live => false,
         Next::Recorded(answer) => {
-            answer_again(d, c.seq, answer);
+            answer_again(d, record, c.seq, answer);
             true
         }
         Next::Other(nr) => {
@@ -38,7 +38,9 @@ pub fn replayed(keep: &Keep, d: &Arc<Deputy>, c: &Call) -> bool {
 const SHORT: Duration = Duration::from_millis(1);
 
 /// A call that waited takes as long again: a program that has slept is not to find that it has not.
-fn answer_again(d: &Arc<Deputy>, seq: u32, a: Answer) {
+fn answer_again(d: &Arc<Deputy>, record: &Arc<Record>, seq: u32, a: Answer) {
+    let waits = a.done.filter(|done| record.peers_are_behind(Some(*done)));
+    let record = record.clone();
     let (d, link, took) = (d.clone(), d.link(), a.took);
     if let Some((addr, bytes)) = a.poke {
         let tid = HomeTid::of_home(d.tid);
@@ -48,13 +50,39 @@ fn answer_again(d: &Arc<Deputy>, seq: u32, a: Answer) {
         true => link.part(d.tid, seq, a.ret, &a.outs),
         false => link.reply(d.tid, seq, a.ret, &a.outs),
     };
-    if took < SHORT {
+    if took < SHORT && waits.is_none() {
         return answer();
     }
     spawn::soon("again", move || {
+        if waits.is_some() {
+            await_peers(&record, waits);
+        }
         std::thread::sleep(took);
         answer();
     });
+}
+
+/// How long a process that shares its memory is waited for, and how often it is looked at. One that went another way will
+/// not come.
+const PEERS_MAX: Duration = Duration::from_secs(10);
+const PEERS_LOOK: Duration = Duration::from_micros(500);
+
+/// Waits until all that share its memory have made their calls again that had begun before `until`; none: all calls.
+pub fn await_peers(record: &Record, until: Option<Instant>) {
+    let end = Instant::now() + PEERS_MAX;
+    while record.peers_are_behind(until) {
+        if Instant::now() > end {
+            return record.forget_peers();
+        }
+        std::thread::sleep(PEERS_LOOK);
+    }
+}
+
+/// A call that is made anew waits for those that share its memory. `Some`: their calls are not all made again yet.
+pub fn behind_peers(d: &Deputy) -> Option<Arc<Record>> {
+    let record = d.common.record.as_ref()?;
+    let waits = record.expects(d.tid).is_none() && record.peers_are_behind(None);
+    waits.then(|| record.clone())
 }
 
 /// `--safe=exact`: holds a call that no checkpoint covers yet. `Some`: it is to be made.

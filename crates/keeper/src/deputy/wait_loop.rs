@@ -219,6 +219,8 @@ impl Deputy {
                     outs: outs.to_vec(),
                     part: *cut,
                     took: begun.elapsed(),
+                    begun: Some(*begun),
+                    done: None,
                     poke: poke.cloned(),
                 };
                 record.note(self.tid, *call, *nr, answer);

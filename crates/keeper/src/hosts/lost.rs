@@ -6,8 +6,9 @@ use crate::deputy::HostLink;
 use crate::state::{Keep, Process, Safe, Task, Tree, Why, tell_user};
 use crate::sync::lock;
 use armento_client::api::Dest;
-use armento_model::{NodeName, Pid};
+use armento_model::{HomePid, NodeName, Pid};
 use armento_tracee::{status, sys};
+use armento_wire::talk::ToHost;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -62,13 +63,36 @@ pub fn lose(keep: &Keep, p: &mut Process, link: &HostLink, to: Dest) {
     }
 }
 
+/// A body is lost, and those that share its memory with it: they are ended there, since they go on from one moment.
+pub fn lose_together(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, to: &Dest) {
+    let keep = t.keep.clone();
+    for other in sharers(t, link, pid) {
+        if other != pid {
+            link.send(&ToHost::Kill {
+                pid: HomePid::of_home(other),
+            });
+        }
+        if let Some(p) = t.procs.get_mut(&other) {
+            lose(&keep, p, link, to.clone());
+        }
+    }
+}
+
+/// Those whose checkpoints are of one moment with that of `pid`, and that are there; itself among them.
+pub fn sharers(t: &Tree, link: &Arc<HostLink>, pid: Pid) -> Vec<Pid> {
+    let safe = t.procs.get(&pid).and_then(|p| p.safe.as_ref());
+    let own = vec![pid];
+    let members = safe.and_then(Safe::moment).map_or(&own, |m| &m.members);
+    let there = |p: &&Pid| t.procs.get(p).is_some_and(|p| p.is_at(link));
+    members.iter().filter(there).copied().collect()
+}
+
 /// A body was killed: its process at home ends.
 pub fn body_died(t: &mut Tree, link: &Arc<HostLink>, pid: Pid, sig: i32) {
-    let keep = t.keep.clone();
-    if let Some(p) = t.procs.get_mut(&pid).filter(|p| p.is_at(link)) {
+    if let Some(p) = t.procs.get(&pid).filter(|p| p.is_at(link)) {
         // KERNEL: what is short of memory sends SIGKILL, and no program sends it to itself here.
         if sig == libc::SIGKILL && p.safe.is_some() {
-            return lose(&keep, p, link, Dest::Balance);
+            return lose_together(t, link, pid, &Dest::Balance);
         }
         let why = format!("was killed on {} by signal {sig}", link.node);
         let what = if sig == libc::SIGKILL {

@@ -6,13 +6,13 @@
 use super::eligibility;
 use super::freeze::{Leaves, freeze};
 use super::hollow::restart_block_memory;
-use super::prepare::{Prepared, survey};
+use super::prepare::{Company, Prepared, survey};
 use crate::state::Keep;
 use crate::sync::lock;
 use armento_migrate::failpoint::point;
 use armento_migrate::image::areas::Survey;
 use armento_migrate::image::flags::Noted;
-use armento_migrate::image::objects::Views;
+use armento_migrate::image::objects::{Aim, Views};
 use armento_migrate::image::{State, ThreadState, mm};
 use armento_migrate::phase::Failpoint;
 use armento_migrate::source::Job;
@@ -33,6 +33,9 @@ pub struct Departure<'a, R: Read, W: Write> {
     foreign: bool,
     /// Pre-copy succeeded: which pages were written since is known.
     tracked: bool,
+    company: Company,
+    /// What of shared memory was sent with others.
+    pub others: Views,
     /// Since when it is frozen.
     pub frozen: Instant,
 }
@@ -55,8 +58,17 @@ impl<'a, R: Read, W: Write> Departure<'a, R, W> {
             job: Job::new(pid, r, w),
             foreign: false,
             tracked: false,
+            company: Company::Alone,
+            others: Views::default(),
             frozen: Instant::now(),
         }
+    }
+
+    /// It is copied with those that share its memory, which stand still. `others`: what of that was sent with them.
+    pub fn with_sharers(mut self, others: Views) -> Self {
+        self.company = Company::Checkpoint;
+        self.others = others;
+        self
     }
 
     /// All phases up to the state. After `Ok` the target has everything that it needs, and the process stands still.
@@ -82,11 +94,11 @@ impl<'a, R: Read, W: Write> Departure<'a, R, W> {
         let Some(uffd) = &self.prep.uffd else {
             return Ok(());
         };
-        let mut now = survey(keep, pid, Some(&self.prep.names))?;
+        let mut now = survey(keep, pid, Some(&self.prep.names), Aim::Move)?;
         noted.mark(&mut now.areas);
         // At home the keeper does not write into it; the kernel does so through its page tables.
         self.tracked = self.job.precopy(uffd, &now, &RwLock::new(())).is_ok();
-        let now = survey(keep, pid, Some(&self.prep.names))?;
+        let now = survey(keep, pid, Some(&self.prep.names), Aim::Move)?;
         self.prep.mapped_more(now.files, now.leased, &now.names);
         let prep = &self.prep;
         self.job.more(&now.areas, &mut |k| prep.opened(k))
@@ -102,13 +114,14 @@ impl<'a, R: Read, W: Write> Departure<'a, R, W> {
         point(Failpoint::HomeFreezing);
         self.frozen = Instant::now();
         let how = Leaves {
-            joint: false,
+            company: self.company,
             foreign: self.foreign,
         };
-        let tracer = &self.keep.tracer;
+        let (tracer, others) = (&self.keep.tracer, self.others.clone());
         let (mut last, mut state) = tracer
-            .run(move |t| freeze(t, pid, how, &Views::default()))
+            .run(move |t| freeze(t, pid, how, &others))
             .unwrap_or(Err(MigrateError::Ended))?;
+        self.others.add(&last.areas);
         // Another process may have registered some of it since it was looked at.
         let noted = Noted::frozen(pid, noted)?;
         eligibility::carried(&noted, self.prep.uffd.is_some())?;

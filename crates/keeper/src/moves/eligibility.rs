@@ -8,6 +8,7 @@ use crate::observers::{not_awaited, not_counted, not_observed};
 use crate::state::Keep;
 use crate::sys as ksys;
 use armento_migrate::image::flags::Noted;
+use armento_migrate::image::objects::Aim;
 use armento_migrate::image::{areas, breakpoints};
 use armento_migrate::stop_threads::delicate;
 use armento_migrate::{MigrateError, Result};
@@ -20,7 +21,7 @@ use armento_wire::FRAME_MAX;
 const THREAD_BYTES: usize = 1024;
 
 /// Reasons to stay that can be seen from outside, but those of [`noted`]; otherwise the memory in use, KiB.
-pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
+pub fn may_leave(keep: &Keep, pid: Pid, aim: Aim) -> Result<u64> {
     let st = status::read(pid).map_err(|_| MigrateError::Ended)?;
     let stays = |s: Stay, why: &str| Err(MigrateError::Stays(s, why.to_owned()));
     if st.state == 'Z' || st.state == 'X' {
@@ -48,7 +49,8 @@ pub fn may_leave(keep: &Keep, pid: Pid) -> Result<u64> {
     // Before any of them is stopped: that takes as long as there are many.
     few_enough(status::threads(pid).map_or(0, |t| t.len()))?;
     delicate(pid)?;
-    areas::may_travel(&maps::read(pid).map_err(|_| MigrateError::Ended)?)?;
+    let maps = maps::read(pid).map_err(|_| MigrateError::Ended)?;
+    areas::may_travel(&maps, aim)?;
     not_observed(keep, pid)?;
     not_counted(keep, pid)?;
     not_awaited(keep, pid)?;

@@ -3,7 +3,7 @@
 //! From: `out.rs`, `group_out.rs`. Next: `migrate/src/source/mod.rs`.
 
 use super::eligibility;
-use super::prepare::survey;
+use super::prepare::{Company, survey};
 use crate::deputy::map_region;
 use crate::lifecycle::find_children;
 use crate::observers::not_observed;
@@ -33,8 +33,7 @@ use std::time::Instant;
 /// How a process leaves.
 #[derive(Clone, Copy)]
 pub struct Leaves {
-    /// Those that share its memory stand still, too.
-    pub joint: bool,
+    pub company: Company,
     /// Its target has another vDSO: no thread of it may be inside of ours.
     pub foreign: bool,
 }
@@ -123,8 +122,8 @@ fn read_mappings(t: &mut Tree, pid: Pid, how: Leaves) -> Result<Seen> {
             anew: false,
         });
     }
-    let survey = survey(&t.keep, pid, Some(&l.names))?;
-    if !how.joint {
+    let survey = survey(&t.keep, pid, Some(&l.names), how.company.aim())?;
+    if how.company == Company::Alone {
         shared_only_with(&[pid], &survey.areas)?;
     }
     guarded(&t.keep, pid)?;

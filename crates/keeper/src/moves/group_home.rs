@@ -23,7 +23,7 @@ use std::time::Duration;
 type Homeward = (Pid, MoveId, Receiver<MoveEvent>);
 
 /// One that has come.
-type Here = (Pid, MoveId, Fetched);
+pub type Here = (Pid, MoveId, Fetched);
 
 pub fn group_home(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<MoveCost> {
     let moves: Vec<Homeward> = group
@@ -101,7 +101,7 @@ fn all_here(keep: &Keep, moves: &[Homeward], got: Vec<Result<Fetched>>) -> Resul
 }
 
 /// All of them are programs again, or none.
-fn flip(t: &mut Tree, link: &Arc<HostLink>, all: &[Here]) -> Result<()> {
+pub fn flip(t: &mut Tree, link: &Arc<HostLink>, all: &[Here]) -> Result<()> {
     let mut dressed: Vec<&Here> = Vec::new();
     for one in all {
         let (pid, _, f) = one;

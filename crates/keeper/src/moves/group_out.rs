@@ -10,6 +10,7 @@
 
 use super::group::about;
 use super::outcome::{MoveCost, reason_of_target};
+use super::prepare::Company;
 use super::tear_down::tear_down_memory;
 use super::{eligibility, freeze, hollow, prepare};
 use crate::calls::serve_host;
@@ -22,7 +23,7 @@ use crate::sync::lock;
 use armento_migrate::image::areas;
 use armento_migrate::image::files::readable;
 use armento_migrate::image::flags::Noted;
-use armento_migrate::image::objects::{self, Views};
+use armento_migrate::image::objects::{self, Aim, Views};
 use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, MoveId, NodeName, Pid};
@@ -48,7 +49,7 @@ struct Member {
 pub fn group_out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<MoveCost> {
     let mut need = 0;
     for pid in group {
-        need += match eligibility::may_leave(keep, *pid) {
+        need += match eligibility::may_leave(keep, *pid, Aim::Move) {
             Err(MigrateError::Ended) => 0,
             need => need.map_err(|e| about(*pid, e))?,
         };
@@ -82,6 +83,7 @@ pub fn group_out(keep: &Arc<Keep>, group: &[Pid], node: &NodeName) -> Result<Mov
     match sent {
         Ok((bytes, away)) => {
             for m in members.into_iter().filter(|m| away.contains(&m.pid)) {
+                m.prep.keep_files(keep);
                 m.prep.keep_leases(keep, m.pid);
             }
             Ok(MoveCost {
@@ -113,7 +115,7 @@ fn warm(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) {
     for pid in group {
         let list = maps::read(*pid).unwrap_or_default();
         let untouched = || untouched(keep, *pid);
-        let seen = areas::of_home(*pid, &list, None, &untouched);
+        let seen = areas::of_home(*pid, &list, None, &untouched, Aim::Move);
         files.extend(seen.unwrap_or_default().files);
     }
     let mut known = lock(&keep.files);
@@ -142,7 +144,9 @@ fn halt(
     members: &mut Vec<Member>,
 ) -> Result<()> {
     for &pid in group {
-        let prep = keep.tracer.run(move |t| prepare::prepare(t, pid, true));
+        let prep = keep
+            .tracer
+            .run(move |t| prepare::prepare(t, pid, Company::Group));
         let prep = match prep.unwrap_or(Err(MigrateError::Ended)) {
             Err(MigrateError::Ended) => continue,
             prep => prep.map_err(|e| about(pid, e))?,
@@ -181,7 +185,7 @@ fn send(keep: &Arc<Keep>, link: &Arc<HostLink>, members: &mut [Member]) -> Resul
             m.prep.head.engine = link.pass.common_engine();
             let foreign = job.offer(&m.prep.head, &mut |k| m.prep.opened(k))?.vdso;
             let how = freeze::Leaves {
-                joint: true,
+                company: Company::Group,
                 foreign,
             };
             let (pid, others) = (m.pid, sent.clone());

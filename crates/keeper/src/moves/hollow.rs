@@ -153,6 +153,7 @@ fn make_away(
         deputy,
         numbers: l.numbers.clone(),
         uffd: l.uffd.take(),
+        begins: thaws.is_none(),
     });
     let new = NewDeputies {
         pid,

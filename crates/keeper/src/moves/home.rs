@@ -13,18 +13,23 @@ use crate::hosts::open_connection;
 use crate::state::{Keep, MoveEvent, Process, Tree};
 use crate::traced::resume_process;
 use armento_migrate::failpoint::point;
+use armento_migrate::image::objects::ObjectId;
+use armento_migrate::image::processor::{Here, Processor};
 use armento_migrate::image::{Accept, Head, Layout, State, flags, objects, processor};
 use armento_migrate::pages::Filler;
 use armento_migrate::phase::Failpoint;
 use armento_migrate::stop_threads::StoppedThreads;
 use armento_migrate::target::{self, Builder};
-use armento_migrate::{MigrateError, Result};
+use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{HomePid, MoveId, Pid, Stay, Xsave};
 use armento_tracee::call::{Call, vdso_syscall};
 use armento_tracee::inject::{Hold, Unfiltered};
 use armento_tracee::region::BASE;
 use armento_tracee::{pages, trace};
 use armento_wire::talk::{FileKey, Purpose, ToHost, Whither};
+use std::collections::HashSet;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
@@ -78,28 +83,35 @@ pub fn order(keep: &Keep, pid: Pid, link: &HostLink, mv: MoveId) {
 /// Everything of a process that is away and was ordered. After `Ok` its memory is here, its threads are still deputies,
 /// stopped, and the host has it all the same.
 pub fn fetch(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) -> Result<Fetched> {
-    let mut b = Return {
-        keep: keep.clone(),
-        pid,
-        frozen: None,
-        early: MappedEarly::default(),
-        close: Vec::new(),
-        lock: Vec::new(),
-        state: None,
-        from: Xsave::default(),
-    };
+    let mut b = Return::new(keep, pid, MappedEarly::default());
     let (r, mut w) = open_connection(keep, &link.way(), Purpose::Fetch(mv))?;
     let transfer = keep.transfers.begin(pid, keep.settings.node.clone());
     let mut r = transfer.counted(r);
     let bytes = target::receive(&mut r, &mut w, &mut b)?;
-    Ok(Fetched {
-        state: b.state.ok_or(MigrateError::Ended)?,
-        stale: target::drop_calls(&b.early.stand_ins.left()),
-        close: b.close,
-        lock: b.lock,
-        bytes,
-        frozen: b.frozen.unwrap_or_else(Instant::now),
-    })
+    b.fetched(bytes)
+}
+
+/// The same of a process whose body is in a checkpoint: its pages and state come from `source`, which writes what a source
+/// of a move does. `known`: shared memory whose content is here already.
+pub fn fetch_kept(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    known: HashSet<ObjectId>,
+    source: impl FnOnce(&mut UnixStream, &mut UnixStream) -> Result<()> + Send,
+) -> Result<Fetched> {
+    keep.tracer.run(move |t| t.set_coming_home(pid, true));
+    let early = MappedEarly {
+        begins: Some(known),
+        ..MappedEarly::default()
+    };
+    let mut b = Return::new(keep, pid, early);
+    let (bytes, sent) = by_a_thread(source, |r, w| target::receive(r, w, &mut b))?;
+    // The reason of the target is the better one.
+    let bytes = match (bytes, sent) {
+        (Err(MigrateError::Link(_)), Err(e)) | (Ok(_), Err(e)) | (Err(e), _) => return Err(e),
+        (Ok(bytes), Ok(())) => bytes,
+    };
+    b.fetched(bytes)
 }
 
 /// The return failed: the host's body goes on.
@@ -115,6 +127,32 @@ pub fn give_back(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
     });
 }
 
+/// Source and target face each other in this process: the source in a thread of its own.
+fn by_a_thread<T>(
+    source: impl FnOnce(&mut UnixStream, &mut UnixStream) -> Result<()> + Send,
+    target: impl FnOnce(&mut UnixStream, &mut UnixStream) -> Result<T>,
+) -> Result<(Result<T>, Result<()>)> {
+    let (from, to) = UnixStream::pair().local("make a pair of sockets")?;
+    let both =
+        |s: UnixStream| Ok::<_, MigrateError>((s.try_clone().local("copy a descriptor")?, s));
+    let ((mut r, mut w), (mut reads, mut writes)) = (both(from)?, both(to)?);
+    std::thread::scope(|scope| {
+        let source = std::thread::Builder::new().spawn_scoped(scope, move || {
+            let sent = source(&mut r, &mut w);
+            // A target that still reads is not to wait for ever.
+            if sent.is_err() {
+                let _ = r.shutdown(Shutdown::Both);
+            }
+            sent
+        });
+        let source = source.local("start a thread")?;
+        let came = target(&mut reads, &mut writes);
+        let _ = reads.shutdown(Shutdown::Both);
+        let sent = source.join().map_err(|_| MigrateError::Ended)?;
+        Ok((came, sent))
+    })
+}
+
 struct Return {
     keep: Arc<Keep>,
     pid: Pid,
@@ -128,11 +166,48 @@ struct Return {
     from: Xsave,
 }
 
+impl Return {
+    fn new(keep: &Arc<Keep>, pid: Pid, early: MappedEarly) -> Return {
+        Return {
+            keep: keep.clone(),
+            pid,
+            frozen: None,
+            early,
+            close: Vec::new(),
+            lock: Vec::new(),
+            state: None,
+            from: Xsave::default(),
+        }
+    }
+
+    fn fetched(self, bytes: u64) -> Result<Fetched> {
+        Ok(Fetched {
+            state: self.state.ok_or(MigrateError::Ended)?,
+            stale: target::drop_calls(&self.early.stand_ins.left()),
+            close: self.close,
+            lock: self.lock,
+            bytes,
+            frozen: self.frozen.unwrap_or_else(Instant::now),
+        })
+    }
+}
+
 impl Builder for Return {
     type Sink = Filler;
 
     fn offered(&mut self, head: Head) -> Result<Accept> {
-        self.from = head.processor.xsave;
+        self.from = head.processor.xsave.clone();
+        if self.early.begins.is_some() {
+            let here = Here {
+                has: armento_sense::claimed_cpu_set(),
+                xsave: armento_sense::claimed_xsave(),
+            };
+            here.takes(&Processor {
+                needs: head.processor.needs,
+                xsave: self.from.clone(),
+            })?;
+            return Ok(Accept::default());
+        }
         // Deputies keep the file mappings. Pages can come early if the leader's deputy is free to map.
         let leader = self.keep.deputy(self.pid).filter(|d| !d.in_call());
         let early = leader.and_then(|d| {
@@ -176,6 +251,7 @@ impl Builder for Return {
         let early = MappedEarly {
             noted: self.early.noted.take(),
             stand_ins: self.early.stand_ins.clone(),
+            begins: self.early.begins.clone(),
         };
         self.close = objects::close_calls(&layout.areas);
         self.lock = flags::lock_calls(&layout.areas);

@@ -10,6 +10,7 @@ use armento_migrate::image::Area;
 use armento_migrate::image::Kind;
 use armento_migrate::image::areas::{self, Step};
 use armento_migrate::image::flags::{self, Noted};
+use armento_migrate::image::objects::Aim;
 use armento_migrate::pages::StandIns;
 use armento_migrate::target;
 use armento_model::Pid;
@@ -31,7 +32,10 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Ma
         d.tidy(nr, args, EARLY_MAX)?;
     }
     let list = maps::read(pid).ok()?;
-    let mut old = without_kept_stack(areas::of_deputy(&list, &lock(&keep.names)), areas);
+    let mut old = without_kept_stack(
+        areas::of_deputy(&list, &lock(&keep.names), Aim::Move),
+        areas,
+    );
     Noted::now(pid).ok()?.mark(&mut old);
     let mut steps = areas::steps(&old, &areas::bare(areas));
     // A file may have been mapped for the body since the offer: what is too much goes at the freeze.
@@ -61,6 +65,7 @@ pub fn map_early(keep: &Keep, pid: Pid, d: &Deputy, areas: &[Area]) -> Option<Ma
     Some(MappedEarly {
         noted: Some(Noted::now(pid).ok()?),
         stand_ins,
+        begins: None,
     })
 }
 

@@ -10,6 +10,7 @@ use armento_migrate::image::Area;
 use armento_migrate::image::Kind;
 use armento_migrate::image::areas::{self, Step};
 use armento_migrate::image::flags::{self, Noted};
+use armento_migrate::image::objects::{Aim, ObjectId};
 use armento_migrate::image::{Layout, objects};
 use armento_migrate::pages::StandIns;
 use armento_migrate::stop_threads::StoppedThreads;
@@ -22,6 +23,7 @@ use armento_tracee::pages::{self, Run};
 use armento_tracee::region::Code;
 use armento_tracee::{PAGE, maps, sys, trace};
 use armento_wire::talk::FileKey;
+use std::collections::HashSet;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -31,11 +33,15 @@ pub struct MappedEarly {
     /// Its flags. `None`: nothing could be mapped, and the pages come with the freeze.
     pub noted: Option<Noted>,
     pub stand_ins: StandIns,
+    /// It begins from a checkpoint: the shared memory whose content is here already.
+    pub begins: Option<HashSet<ObjectId>>,
 }
 
 /// Stops the deputies and gives the process its mappings back. `early`: by [`map_early`].
 pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> Result<()> {
     let stand_ins = &early.stand_ins;
+    let begins = early.begins.as_ref();
+    let aim = begins.map_or(Aim::Move, |_| Aim::Checkpoint);
     let early = early.noted.as_ref();
     let keep = t.keep.clone();
     let code = t.code_of(pid).ok_or(MigrateError::Ended)?;
@@ -62,7 +68,7 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
     all_stopped?;
     let now = || -> Result<Vec<Area>> {
         let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
-        let mut areas = areas::of_deputy(&list, &lock(&keep.names));
+        let mut areas = areas::of_deputy(&list, &lock(&keep.names), aim);
         match early {
             Some(noted) => noted.mark(&mut areas),
             None => Noted::now(pid)?.mark(&mut areas),
@@ -85,7 +91,9 @@ pub fn rebuild(t: &mut Tree, pid: Pid, layout: &Layout, early: &MappedEarly) -> 
     };
     h.batch(&code, &flags::unlock_calls(&old))?;
     h.batch(&code, &target::drop_calls(&drop))?;
-    let open = objects::opened_up(&layout.areas, |o| !keep.shm_guards.has(o));
+    let comes =
+        |o: &ObjectId| !keep.shm_guards.has(o) && !begins.is_some_and(|known| known.contains(o));
+    let open = objects::opened_up(&layout.areas, comes);
     let new = areas::bare(&open);
     let viewed = restore_views(&mut h, &code, &old, &new)?;
     let moved = files_moved(&mut h, &code, &old, &new)?;

@@ -73,7 +73,11 @@ pub fn move_now(
             "it came home for a call a moment ago".into(),
         ));
     }
-    if matches!(to, Dest::Home | Dest::Hold) && replays(keep, pid) {
+    let group = sharers_of(pid);
+    let joint = group.len() > 1 || maps_shared_object(keep, pid);
+    // Those that share memory go from one host to another by way of home.
+    let homeward = matches!(to, Dest::Home | Dest::Hold) || joint && *to != Dest::Balance;
+    if homeward && group.iter().any(|p| replays(keep, *p)) {
         let why = "it makes the calls again that it had made before its node was lost".into();
         return Err(MigrateError::Stays(Stay::Busy, why));
     }
@@ -81,8 +85,6 @@ pub fn move_now(
         let why = "its checkpoint was made under another kernel: it runs under a host here".into();
         return Err(MigrateError::Stays(Stay::KernelState, why));
     }
-    let group = sharers_of(pid);
-    let joint = group.len() > 1 || maps_shared_object(keep, pid);
     let r = match (to, &now) {
         _ if joint && *to != Dest::Balance => together(keep, turn, (pid, &group), to, storm),
         (Dest::Balance, _) => {

@@ -9,7 +9,7 @@ use super::departure::Departure;
 use super::eligibility;
 use super::hollow::hand_over;
 use super::outcome::{MoveCost, reason_of_target};
-use super::prepare::{PRECOPY_MIN_KIB, Prepared, prepare, undo};
+use super::prepare::{Company, PRECOPY_MIN_KIB, Prepared, prepare, undo};
 use super::tear_down::{DeferredTeardown, tear_down_memory};
 use crate::calls::serve_host;
 use crate::deputy::{Connection, HostLink};
@@ -19,6 +19,7 @@ use crate::sync::lock;
 use armento_link::{Reader, Writer};
 use armento_migrate::failpoint::point;
 use armento_migrate::image::flags::Noted;
+use armento_migrate::image::objects::Aim;
 use armento_migrate::phase::Failpoint;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, MoveId, NodeName, Pid};
@@ -31,7 +32,7 @@ use std::time::Instant;
 
 pub fn out(keep: &Arc<Keep>, pid: Pid, node: &NodeName) -> Result<MoveCost> {
     point(Failpoint::HomeLeaving);
-    let need = eligibility::may_leave(keep, pid)?;
+    let need = eligibility::may_leave(keep, pid, Aim::Move)?;
     // Meanwhile the other node may start a host.
     let way = || connect_host(keep, node, pid, need, serve_host);
     let (link, noted) = spawn::both("way", way, || eligibility::noted(pid));
@@ -78,7 +79,7 @@ impl Move<'_> {
         let open = || open_for_move(keep, link, early, purpose);
         let look = || {
             keep.tracer
-                .run(move |t| prepare(t, pid, false))
+                .run(move |t| prepare(t, pid, Company::Alone))
                 .unwrap_or(Err(MigrateError::Ended))
         };
         let (opened, prep) = match runs_meanwhile {

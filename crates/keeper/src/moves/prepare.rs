@@ -14,7 +14,7 @@ use armento_client::engine;
 use armento_migrate::image::areas::{self, Survey};
 use armento_migrate::image::files::{self, Names};
 use armento_migrate::image::itimers::Itimers;
-use armento_migrate::image::objects::{self, Views};
+use armento_migrate::image::objects::{self, Aim, Views};
 use armento_migrate::image::{Head, Processor, mm, uncarried};
 use armento_migrate::stop_threads::{Halted, StoppedThreads, delicate};
 use armento_migrate::{MigrateError, Result};
@@ -90,14 +90,32 @@ impl Prepared {
 }
 
 /// `known`: its files at an earlier look.
-pub fn survey(keep: &Keep, pid: Pid, known: Option<&Names>) -> Result<Survey> {
+pub fn survey(keep: &Keep, pid: Pid, known: Option<&Names>, aim: Aim) -> Result<Survey> {
     let maps = maps::read(pid).map_err(|_| MigrateError::Ended)?;
-    areas::of_home(pid, &maps, known, &|| untouched(keep, pid))
+    areas::of_home(pid, &maps, known, &|| untouched(keep, pid), aim)
 }
 
-/// Halts the process, maps the region into it, and looks at it. It runs on meanwhile when it is big. `joint`: it leaves
-/// with others and stands still from now on; the sharers of its memory are looked at for all of them.
-pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
+/// With whom a process is prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    Alone,
+    /// It moves with those that share its memory, and stands still from now on. They are looked at for all of them.
+    Group,
+    /// The same, into one checkpoint.
+    Checkpoint,
+}
+
+impl Company {
+    pub fn aim(self) -> Aim {
+        match self {
+            Company::Checkpoint => Aim::Checkpoint,
+            Company::Alone | Company::Group => Aim::Move,
+        }
+    }
+}
+
+/// Halts the process, maps the region into it, and looks at it. It runs on meanwhile when it is big and alone.
+pub fn prepare(t: &mut Tree, pid: Pid, company: Company) -> Result<Prepared> {
     let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
     if p.is_away() {
         return Err(MigrateError::Stays(Stay::Busy, "it is not at home".into()));
@@ -132,7 +150,7 @@ pub fn prepare(t: &mut Tree, pid: Pid, joint: bool) -> Result<Prepared> {
         t.futex_waits.stopped(&asleep, &stopped.halted);
     }
     t.passing.extend(stopped.seized.iter().copied());
-    match look(&t.keep, pid, &mut stopped, at_exec, joint) {
+    match look(&t.keep, pid, &mut stopped, at_exec, company) {
         Ok((prep, leaving)) => {
             let mut leaving = Leaving { stopped, ..leaving };
             for h in &leaving.stopped.halted {
@@ -181,8 +199,9 @@ fn look(
     pid: Pid,
     stopped: &mut StoppedThreads,
     at_exec: bool,
-    joint: bool,
+    company: Company,
 ) -> Result<(Prepared, Leaving)> {
+    let joint = company != Company::Alone;
     let regs = trace::regs(pid)?;
     if regs.cs == CS_32 {
         return Err(MigrateError::Stays(
@@ -190,7 +209,7 @@ fn look(
             "a 32-bit program".into(),
         ));
     }
-    let first = survey(keep, pid, None)?;
+    let first = survey(keep, pid, None, company.aim())?;
     objects::travels(&first.areas)?;
     if !joint {
         shared_only_with(&[pid], &first.areas)?;

@@ -3,7 +3,7 @@
 //!
 //! With `--storm-call` only those at home: the others move at their calls (`keeper/src/state/call_storm.rs`).
 
-use crate::hosts::lose;
+use crate::hosts::{lose_together, sharers};
 use crate::lifecycle::scan_children;
 use crate::safe::watch_checkpoints;
 use crate::state::{CallStorm, Keep, Task, Why};
@@ -103,21 +103,21 @@ fn lose_body(keep: &Keep, pid: Pid, to: &Dest) {
     };
     let to = to.clone();
     keep.tracer.run(move |t| {
-        let keep = t.keep.clone();
-        let Some(p) = t.procs.get_mut(&pid).filter(|p| !p.replays()) else {
+        let Some(link) = t.procs.get(&pid).and_then(|p| p.link().cloned()) else {
             return;
         };
-        let safe = p
-            .safe
-            .as_ref()
-            .is_some_and(|s| s.recoverable().is_ok() && !s.is_recovering());
-        let Some(link) = p.link().cloned().filter(|_| safe) else {
-            return;
+        let safe = |p: &Pid| {
+            let p = t.procs.get(p).filter(|p| !p.replays());
+            p.and_then(|p| p.safe.as_ref())
+                .is_some_and(|s| s.recoverable().is_ok() && !s.is_recovering())
         };
+        if !sharers(t, &link, pid).iter().all(safe) {
+            return;
+        }
         link.send(&ToHost::Kill {
             pid: HomePid::of_home(pid),
         });
-        lose(&keep, p, &link, to);
+        lose_together(t, &link, pid, &to);
     });
 }
 

@@ -22,6 +22,8 @@ pub struct DeferredTeardown {
     pub deputy: Arc<Deputy>,
     pub numbers: mm::Mm,
     pub uffd: Option<Arc<Uffd>>,
+    /// What it shares has its content already, and is not emptied.
+    pub begins: bool,
 }
 
 /// Gives its memory up. One that exec'd meanwhile, or ended, has other memory, or none.
@@ -32,7 +34,7 @@ pub fn tear_down_memory(t: &Tree, pid: Pid, mut teardown: DeferredTeardown) {
         tear_down(
             pid,
             &teardown.deputy,
-            &teardown.numbers,
+            (&teardown.numbers, teardown.begins),
             kept,
             teardown.uffd.take(),
         );
@@ -41,7 +43,13 @@ pub fn tear_down_memory(t: &Tree, pid: Pid, mut teardown: DeferredTeardown) {
 
 /// Gives up the memory piece by piece, through the deputy itself. Kept: files (their descriptors may be
 /// closed by now), arguments and environment (for ps), what a restart block writes to, the vDSO, our region.
-fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Option<Arc<Uffd>>) {
+fn tear_down(
+    pid: Pid,
+    d: &Arc<Deputy>,
+    (mm, begins): (&mm::Mm, bool),
+    kept: Vec<Run>,
+    uffd: Option<Arc<Uffd>>,
+) {
     let page = |a: u64| a & !4095;
     let mut spare = kept;
     spare.push((page(mm.fields[7]), page(mm.fields[10] + 4095)));
@@ -51,7 +59,7 @@ fn tear_down(pid: Pid, d: &Arc<Deputy>, mm: &mm::Mm, kept: Vec<Run>, uffd: Optio
     // What comes home again is all that they hold. Not what lasts, and not of a group's: one of it may not get away.
     let lasts = all.iter().any(|v| objects::persistent(v).is_some());
     let shares = all.iter().any(|v| objects::nameless(v).is_some());
-    let alone = shares && !lasts && sharers_of(pid).len() == 1;
+    let alone = shares && !begins && !lasts && sharers_of(pid).len() == 1;
     let given_up = |v: &&maps::Vma| alone && objects::nameless(v).is_some();
     for v in all.iter().filter(given_up) {
         d.submit(Work::Tidy {

@@ -5,7 +5,7 @@
 
 use super::freeze::{Leaves, freeze};
 use super::hollow::hollow_out;
-use super::prepare::{prepare, undo};
+use super::prepare::{Company, prepare, undo};
 use super::tear_down::tear_down_memory;
 use crate::deputy::HostLink;
 use crate::state::{Keep, Tree};
@@ -38,12 +38,25 @@ pub struct FileView {
     pub key: FileKey,
 }
 
+/// A mapping of memory that processes share, which it has open.
+#[derive(Clone, Debug)]
+pub struct SharedView {
+    pub start: u64,
+    pub end: u64,
+    pub prot: i32,
+    pub off: u64,
+    pub fd: i32,
+}
+
 /// What the process must look like at home.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Where the body has its vDSO, if it is this kernel's.
     pub vdso: Option<Vdso>,
     pub files: Vec<FileView>,
+    pub shared: Vec<SharedView>,
+    /// Descriptors that it has for these mappings only, or for those of others: they are closed.
+    pub handed: Vec<i32>,
     /// The numbers of its memory map, by which the kernel knows stack, heap and arguments.
     pub numbers: Mm,
     /// Of its stack, what a deputy keeps: arguments and environment. Where it begins, and the bytes up to the stack's end.
@@ -55,13 +68,13 @@ pub struct Shape {
 pub fn make_room(keep: &Arc<Keep>, pid: Pid, link: &Arc<HostLink>, shape: Shape) -> Result<()> {
     let gone = || Err(MigrateError::Ended);
     keep.tracer
-        .run(move |t| prepare(t, pid, false).map(drop))
+        .run(move |t| prepare(t, pid, Company::Alone).map(drop))
         .unwrap_or_else(gone)?;
     let link = link.clone();
     let vacated = move |t: &mut Tree| {
         reshape(t, pid, &shape)?;
         let alone = Leaves {
-            joint: false,
+            company: Company::Alone,
             foreign: false,
         };
         freeze(t, pid, alone, &Views::default())?;
@@ -102,6 +115,7 @@ fn reshape(t: &mut Tree, pid: Pid, shape: &Shape) -> Result<()> {
     for view in &shape.files {
         map_view(&mut h, &code, view)?;
     }
+    map_shared(&mut h, &code, shape)?;
     if let Some((at, bytes)) = &shape.kept_stack {
         map_stack(&mut h, &code, *at, bytes)?;
     }
@@ -183,6 +197,31 @@ fn map_view(h: &mut Hold, code: &Code, view: &FileView) -> Result<()> {
     let mapped = h.call(code, libc::SYS_mmap, args)?.0;
     h.call(code, libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
     ok("mmap", h.tid, mapped).map_err(|e| unmapped(view.path.as_os_str(), &e))?;
+    Ok(())
+}
+
+fn map_shared(h: &mut Hold, code: &Code, shape: &Shape) -> Result<()> {
+    let flags = (libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
+    let map = |v: &SharedView| {
+        let args = [
+            v.start,
+            v.end - v.start,
+            v.prot as u64,
+            flags,
+            v.fd as u64,
+            v.off,
+        ];
+        (libc::SYS_mmap, args)
+    };
+    let close = |fd: &i32| (libc::SYS_close, [*fd as u64, 0, 0, 0, 0, 0]);
+    let mapped: Vec<Call> = shape.shared.iter().map(map).collect();
+    let closed: Vec<Call> = shape.handed.iter().map(close).collect();
+    for some in mapped.chunks(BATCH) {
+        h.batch_ok(code, "map shared memory", some)?;
+    }
+    for some in closed.chunks(BATCH) {
+        h.batch_ok(code, "close", some)?;
+    }
     Ok(())
 }
 

@@ -6,26 +6,21 @@
 //! It is a move up to the flip, which never comes: home keeps what has come, and tells the host that the move is
 //! cancelled. From the freeze to that the program stands still.
 
+use super::take::{Outcome, ask_for_it, bytes_max, go_on, reason_of_source, takes_one};
+use super::together;
 use crate::calls::make_call;
-use crate::deputy::{Connection, HostLink};
-use crate::hosts::open_connection;
-use crate::state::{Keep, Kept, MoveEvent, Place, Process, Tree, told_reason};
+use crate::deputy::HostLink;
+use crate::state::{Keep, Kept, Place, Tree};
 use crate::sync::lock;
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Taking;
 use armento_migrate::target;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{HomePid, MoveId, Pid, Stay};
-use armento_wire::talk::{Purpose, ToHost, Whither};
+use armento_model::{MoveId, Pid, Stay};
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Most of this node's memory that the checkpoints of one process may take: a part of what is available when the first is
-/// made.
-const PART_OF_MEMORY: u64 = 2;
 
 /// How often, and at what distance, a checkpoint is tried for which calls wait: a program that is just being stopped by its
 /// user, or is in the midst of a fork, can have one a moment later.
@@ -40,21 +35,7 @@ pub fn watch_checkpoints(t: &mut Tree) {
             t.keep.checkpoints.push(p.pid);
         }
     }
-}
-
-/// Whether its body is on another node, which answers, and no move of it is under way.
-fn takes_one(t: &Tree, p: &Process) -> bool {
-    let there = p.link().filter(|l| l.node != t.keep.settings.node);
-    let moving = p.common.breaking.load(Ordering::Acquire);
-    there.is_some_and(|l| l.lost().is_none()) && !moving
-}
-
-/// What became of a checkpoint.
-enum Outcome {
-    Made,
-    /// It cannot be had just now: a move is under way, or the link is down.
-    Later,
-    Refused(Stay),
+    together::watch(t);
 }
 
 /// Makes one checkpoint after the other, for ever.
@@ -103,6 +84,9 @@ fn make_uncovered(keep: &Keep, pid: Pid) {
 }
 
 fn make(keep: &Arc<Keep>, pid: Pid) -> Outcome {
+    if let Some(group) = together::group(pid) {
+        return together::make(keep, pid, group);
+    }
     let Ok(_turn) = keep.move_locks.take(pid) else {
         return Outcome::Later;
     };
@@ -163,10 +147,6 @@ fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {
     done
 }
 
-fn bytes_max() -> u64 {
-    armento_sense::available_kib() * 1024 / PART_OF_MEMORY
-}
-
 /// Everything that comes is kept, and the record begins anew, before the body goes on.
 fn take(
     keep: &Arc<Keep>,
@@ -193,47 +173,6 @@ fn take(
             }
         })
         .unwrap_or(Err(MigrateError::Ended))
-}
-
-/// The connection over which the host sends it.
-fn ask_for_it(
-    keep: &Keep,
-    pid: Pid,
-    (link, mv): (&Arc<HostLink>, MoveId),
-    after: Option<MoveId>,
-) -> Result<Connection> {
-    link.ensure_connected()?;
-    link.send(&ToHost::Send {
-        mv,
-        pid: HomePid::of_home(pid),
-        to: Whither::Checkpoint { after },
-    });
-    open_connection(keep, &link.way(), Purpose::Fetch(mv))
-}
-
-/// Copies a body into `pages`, for a checkpoint file. After `Ok` it stands still, until [`go_on`] with the move that is
-/// returned. Before: its move lock is held. After an error it goes on.
-pub fn copy_away(
-    keep: &Arc<Keep>,
-    pid: Pid,
-    link: &Arc<HostLink>,
-    pages: &Arc<Mutex<PageStore>>,
-) -> Result<(Taking, MoveId)> {
-    let (tx, news) = mpsc::channel();
-    let mv = keep.moves.begin(tx, &[link]);
-    let mut taking = Taking::new(pages, None);
-    let came = ask_for_it(keep, pid, (link, mv), None)
-        .and_then(|(mut r, mut w)| target::receive(&mut r, &mut w, &mut taking));
-    let came = came.map_err(|e| reason_of_source(e, &news));
-    keep.moves.end(mv);
-    match came {
-        Ok(_) => Ok((taking, mv)),
-        Err(e) => {
-            taking.discard();
-            go_on(keep, pid, link, mv);
-            Err(e)
-        }
-    }
 }
 
 /// In the tracer thread, where a host is lost: one that is has taken the body with it, and the checkpoint before holds.
@@ -264,21 +203,4 @@ fn commit(
         frozen.elapsed(),
     );
     Ok(())
-}
-
-/// The body goes on where it is.
-pub fn go_on(keep: &Keep, pid: Pid, link: &Arc<HostLink>, mv: MoveId) {
-    keep.tracer.run(move |t| t.release_held(pid));
-    link.send(&ToHost::Abort {
-        mv,
-        pid: HomePid::of_home(pid),
-    });
-}
-
-/// A source that fails gives its own reason.
-fn reason_of_source(e: MigrateError, news: &Receiver<MoveEvent>) -> MigrateError {
-    match told_reason(&e, news) {
-        Some((stay, detail)) => MigrateError::Stays(stay, detail),
-        None => e,
-    }
 }

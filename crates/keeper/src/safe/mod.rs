@@ -7,7 +7,12 @@
 //! ends, with the reason.
 
 mod checkpoint;
+mod rebuild;
 mod recover;
+mod take;
+mod together;
 
-pub(crate) use checkpoint::{copy_away, go_on, make_checkpoints, watch_checkpoints};
+pub(crate) use checkpoint::{make_checkpoints, watch_checkpoints};
+pub(crate) use rebuild::send_kept;
 pub(crate) use recover::{build, build_again, choose, watch_recovered};
+pub(crate) use take::{Ordered, go_on, order_copy};

@@ -7,34 +7,27 @@
 //! what they did is not done again. On this node, too, the body runs under a host, where its calls can be compared; when
 //! all were, it comes home.
 
+use super::rebuild::{calls_broken, files_are_as_they_were, flip, kept, reason, send_kept};
+use super::together;
 use crate::calls::serve_host;
-use crate::deputy::{Connection, HostLink};
 use crate::hosts::{connect_host, end_lost, open_connection};
-use crate::signals::{break_calls, can_break_calls};
-use crate::state::{
-    Keep, Kept, MoveEvent, Process, READY_MAX, Safe, Task, Tree, Why, await_ready, told_reason,
-};
-use crate::sync::lock;
+use crate::state::{Keep, Kept, Moment, Process, READY_MAX, Safe, Task, Tree, Why, await_ready};
 use armento_client::api::{Answer, Ask, Dest, Report};
-use armento_migrate::image::files::{file_key, rescued};
-use armento_migrate::image::{Head, files_of};
-use armento_migrate::source::Job;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{HomePid, MoveId, NodeName, Pid, Stay};
+use armento_model::{HomePid, NodeName, Pid};
 use armento_tracee::status;
 use armento_wire::talk::{Purpose, ToHost};
-use std::fs::File;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// How long a call at home that must not be broken is waited for.
-const DELICATE_MAX: Duration = Duration::from_secs(10);
-const DELICATE_LOOK: Duration = Duration::from_millis(20);
 /// How long the daemon may take to name a node that has room.
 const PLACE_MAX: Duration = Duration::from_secs(2);
 
 /// Builds the body of `pid`, which was lost with the host on `from`. `to`: where; `Balance`: where there is room.
 pub fn build_again(keep: &Arc<Keep>, pid: Pid, from: &NodeName, to: &Dest) {
+    if let Some(moment) = together::moment_of(keep, pid) {
+        return build_together(keep, pid, &moment, (from, to));
+    }
     let begun = Instant::now();
     let Ok(_turn) = keep.move_locks.take(pid) else {
         return end_lost(keep, pid, from, "another move of it does not end");
@@ -50,88 +43,79 @@ pub fn build_again(keep: &Arc<Keep>, pid: Pid, from: &NodeName, to: &Dest) {
     let done = calls_broken(keep, pid)
         .and_then(|()| kept(keep, pid))
         .and_then(|kept| files_are_as_they_were(keep, &kept).map(|()| kept))
-        .and_then(|kept| build_somewhere(keep, pid, (from, to), &kept));
+        .and_then(|kept| somewhere(keep, pid, (from, to), |node| build(keep, pid, node, &kept)));
     match done {
-        Ok(node) => {
-            let stopped = begun.elapsed();
-            let calls = keep.tracer.run(move |t| recovered(t, pid)).unwrap_or(0);
-            let ms = stopped.as_millis();
-            eprintln!(
-                "process {pid} goes on at {node} after {ms} ms: {from} was lost; {calls} calls are compared"
-            );
-            keep.daemon.report(Report::Recovered {
-                pid,
-                from: from.clone(),
-                node,
-                stopped_us: stopped.as_micros() as u64,
-            });
-        }
+        Ok(node) => goes_on(keep, pid, (from, node), begun.elapsed()),
         Err(MigrateError::Ended) => {}
-        Err(e) => {
-            let why = match e.detail() {
-                detail if detail.is_empty() => e.stay().to_string(),
-                detail => detail,
-            };
-            end_lost(keep, pid, from, &why);
-        }
+        Err(e) => end_lost(keep, pid, from, &why(&e)),
     }
 }
 
-/// No call of the lost body is under way any more. Those that blocked were not made, and are made again by the new one.
-fn calls_broken(keep: &Keep, pid: Pid) -> Result<()> {
-    let until = Instant::now() + DELICATE_MAX;
-    loop {
-        let broken = keep.tracer.run(move |t| {
-            can_break_calls(t, pid)?;
-            break_calls(t, pid);
-            let p = t.procs.get(&pid).ok_or(MigrateError::Ended)?;
-            Ok(p.deputies().all(|d| !d.in_call()))
+fn goes_on(keep: &Arc<Keep>, pid: Pid, (from, node): (&NodeName, NodeName), stopped: Duration) {
+    let calls = keep.tracer.run(move |t| recovered(t, pid)).unwrap_or(0);
+    let ms = stopped.as_millis();
+    eprintln!(
+        "process {pid} goes on at {node} after {ms} ms: {from} was lost; {calls} calls are compared"
+    );
+    keep.daemon.report(Report::Recovered {
+        pid,
+        from: from.clone(),
+        node,
+        stopped_us: stopped.as_micros() as u64,
+    });
+}
+
+fn why(e: &MigrateError) -> String {
+    match e.detail() {
+        detail if detail.is_empty() => e.stay().to_string(),
+        detail => detail,
+    }
+}
+
+/// The same for those that share memory with `pid`: all of them are built again, or all of them end.
+fn build_together(
+    keep: &Arc<Keep>,
+    pid: Pid,
+    moment: &Arc<Moment>,
+    (from, to): (&NodeName, &Dest),
+) {
+    let begun = Instant::now();
+    let turn = keep.move_locks.take_all(&moment.members);
+    if turn.is_err() && !together::recovers(keep, pid) {
+        return;
+    }
+    let built = turn.and_then(|turn| {
+        let Some(all) = together::all_kept(keep, pid, moment)? else {
+            return Ok(None);
+        };
+        let node = somewhere(keep, pid, (from, to), |node| {
+            together::build(keep, node, &all)
         });
-        match broken.unwrap_or(Err(MigrateError::Ended)) {
-            Ok(true) => return Ok(()),
-            Err(MigrateError::Ended) => return Err(MigrateError::Ended),
-            Err(e) if Instant::now() > until => return Err(e),
-            Ok(false) if Instant::now() > until => {
-                let why = "a call of it does not end".into();
-                return Err(MigrateError::Stays(Stay::Busy, why));
+        drop(turn);
+        node.map(Some)
+    });
+    match built {
+        // Another of them was the first.
+        Ok(None) => {}
+        Ok(Some(node)) => {
+            for p in &moment.members {
+                goes_on(keep, *p, (from, node.clone()), begun.elapsed());
             }
-            _ => std::thread::sleep(DELICATE_LOOK),
+        }
+        Err(e) => {
+            for p in &moment.members {
+                end_lost(keep, *p, from, &why(&e));
+            }
         }
     }
-}
-
-/// What is kept of it. A call that was broken just now may have left a gap.
-fn kept(keep: &Keep, pid: Pid) -> Result<Kept> {
-    let look = move |t: &mut Tree| {
-        let safe = t.procs.get(&pid)?.safe.as_ref()?;
-        Some(safe.recoverable().map(|()| safe.kept()))
-    };
-    match keep.tracer.run(look).flatten() {
-        Some(Ok(Some(kept))) => Ok(kept),
-        Some(Err(gap)) => Err(MigrateError::Stays(Stay::Busy, gap)),
-        _ => Err(MigrateError::Ended),
-    }
-}
-
-/// The body that was lost had mapped these files as they were then: one that has changed would show it other bytes.
-fn files_are_as_they_were(keep: &Keep, kept: &Kept) -> Result<()> {
-    let known = lock(&keep.files);
-    for key in files_of(&kept.image.layout.areas) {
-        let file = known.get(&key).filter(|_| !rescued(&key));
-        if file.is_some_and(|f| file_key(f) != Some(key)) {
-            let why = "a file that it maps has changed since".into();
-            return Err(MigrateError::Stays(Stay::Busy, why));
-        }
-    }
-    Ok(())
 }
 
 /// Where there is room; else here.
-fn build_somewhere(
+fn somewhere(
     keep: &Arc<Keep>,
     pid: Pid,
     (from, to): (&NodeName, &Dest),
-    kept: &Kept,
+    build: impl Fn(&NodeName) -> Result<()>,
 ) -> Result<NodeName> {
     let here = keep.settings.node.clone();
     let there = match to {
@@ -141,7 +125,7 @@ fn build_somewhere(
     };
     let mut failed = MigrateError::Ended;
     for node in there.into_iter().chain([here]) {
-        match build(keep, pid, &node, kept) {
+        match build(&node) {
             Ok(()) => return Ok(node),
             Err(MigrateError::Ended) => return Err(MigrateError::Ended),
             Err(e) => {
@@ -187,7 +171,9 @@ pub fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result
     // The connection is kept until the other node has read all of it.
     let built =
         open_connection(keep, &link.way(), Purpose::Bring(mv)).and_then(|mut connection| {
-            send(keep, &link, &mut connection, kept).map_err(|e| reason(e, &news))?;
+            let (r, w) = &mut connection;
+            let engine = link.pass.common_engine();
+            send_kept(keep, engine, (r, w), (kept, Vec::new())).map_err(|e| reason(e, &news))?;
             await_ready(&news, READY_MAX)
         });
     keep.moves.end(mv);
@@ -205,64 +191,6 @@ pub fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result
     flipped
 }
 
-/// A target that fails gives its own reason.
-fn reason(e: MigrateError, news: &mpsc::Receiver<MoveEvent>) -> MigrateError {
-    match told_reason(&e, news) {
-        Some((stay, detail)) => MigrateError::Declined(stay, detail),
-        None => e,
-    }
-}
-
-/// Sends everything that was kept.
-fn send(keep: &Keep, link: &HostLink, (r, w): &mut Connection, kept: &Kept) -> Result<()> {
-    let mut job = Job::new(0, r, w);
-    let image = &kept.image;
-    let head = Head {
-        tids: image.state.threads.iter().map(|t| t.tid).collect(),
-        areas: image.layout.areas.clone(),
-        mm: image.state.mm.clone(),
-        since: None,
-        engine: link.pass.common_engine(),
-        ..image.head.clone()
-    };
-    let mut opened = |key: &_| -> Option<File> {
-        let file = lock(&keep.files).get(key).cloned();
-        file.and_then(|f| f.try_clone().ok())
-    };
-    job.offer(&head, &mut opened)?;
-    job.stored(&image.layout, &lock(&kept.pages))?;
-    let mut state = image.state.clone();
-    if !job.needs_vdso() {
-        state.vdso.clear();
-    }
-    job.state(state)
-}
-
-/// The flip: the body runs there. Its calls are compared from the first on; signals that came meanwhile wait until all
-/// were.
-fn flip(t: &mut Tree, pid: Pid, to: &Arc<HostLink>, mv: MoveId) -> Result<()> {
-    to.ensure_connected()?;
-    let p = t.procs.get_mut(&pid).ok_or(MigrateError::Ended)?;
-    // One that begins from a file has no record: nothing is compared.
-    let record = p
-        .common
-        .record
-        .as_ref()
-        .filter(|_| p.safe.as_ref().is_some_and(Safe::is_recovering));
-    let signals = record.map_or_else(Vec::new, |r| r.rewind());
-    p.go_to(to).ok_or(MigrateError::Ended)?;
-    for (tid, info) in signals {
-        let away = p.away_mut().into_iter();
-        away.for_each(|a| a.signals.hold(tid, &info));
-    }
-    t.release_held(pid);
-    to.send(&ToHost::Thaw {
-        mv,
-        pid: HomePid::of_home(pid),
-    });
-    Ok(())
-}
-
 /// How many of its calls are compared.
 fn recovered(t: &mut Tree, pid: Pid) -> u64 {
     let p = t.procs.get(&pid);
@@ -275,7 +203,8 @@ pub fn watch_recovered(t: &mut Tree) {
     let keep = t.keep.clone();
     let here = |p: &&Process| p.link().is_some_and(|l| l.node == keep.settings.node);
     for p in t.procs.values().filter(here) {
-        let replays = p.common.record.as_ref().is_some_and(|r| r.replays());
+        let replays = p.common.record.as_ref().is_some_and(|r| r.replays())
+            || together::others_replay(t, p.safe.as_ref());
         if !replays && !p.begun_elsewhere && !keep.move_queue.is_called_home(p.pid) {
             keep.move_queue.push(Task {
                 pid: p.pid,

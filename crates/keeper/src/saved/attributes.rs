@@ -3,12 +3,11 @@
 //!
 //! From: `copies.rs` reads it, `restart.rs` sets it. Next: nothing.
 
-use crate::deputy::Deputy;
+use super::own_calls::{AtHome, Calls, Deputies};
+use super::timers::{self, SavedTimer};
 use crate::state::{Keep, Process, Tree};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomeTid, Pid, Stay, Tid};
-use armento_tracee::inject::{Hold, Unfiltered};
-use armento_tracee::region::Code;
 use armento_tracee::{status, sys};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -61,6 +60,8 @@ pub struct Attributes {
     process: Vec<i32>,
     /// ITIMER_REAL (setitimer(2)), `struct itimerval`: it runs where the process has its home.
     alarm: Vec<u8>,
+    /// timer_create(2): they run where the process has its home.
+    timers: Vec<SavedTimer>,
     threads: Vec<OfThread>,
 }
 
@@ -78,14 +79,6 @@ struct OfThread {
     /// ioprio_set(2).
     io: i32,
     name: String,
-}
-
-/// How calls are made in a thread of the process.
-trait Calls {
-    fn call(&mut self, tid: Tid, nr: i64, args: [u64; 6]) -> Result<i64>;
-    /// Memory for a result, and what was written there last.
-    fn memory(&self) -> u64;
-    fn read(&self, into: &mut [u8]);
 }
 
 /// Bytes of `struct itimerval`.
@@ -106,52 +99,6 @@ pub fn away(keep: &Arc<Keep>, pid: Pid) -> Result<Attributes> {
     read(&mut Deputies::of(keep, pid)?, pid, tids)
 }
 
-struct AtHome {
-    code: Code,
-}
-
-impl Calls for AtHome {
-    fn call(&mut self, tid: Tid, nr: i64, args: [u64; 6]) -> Result<i64> {
-        let mut hold = Hold::take(tid, Arc::new(Unfiltered))?;
-        Ok(hold.call(&self.code, nr, args)?.0)
-    }
-
-    fn memory(&self) -> u64 {
-        self.code.scratch_at(0)
-    }
-
-    fn read(&self, into: &mut [u8]) {
-        self.code.read_scratch(0, into);
-    }
-}
-
-struct Deputies<'a> {
-    keep: &'a Arc<Keep>,
-    leader: Arc<Deputy>,
-}
-
-impl<'a> Deputies<'a> {
-    fn of(keep: &'a Arc<Keep>, pid: Pid) -> Result<Deputies<'a>> {
-        let leader = keep.deputy(pid).ok_or(MigrateError::Ended)?;
-        Ok(Deputies { keep, leader })
-    }
-}
-
-impl Calls for Deputies<'_> {
-    fn call(&mut self, tid: Tid, nr: i64, args: [u64; 6]) -> Result<i64> {
-        let deputy = self.keep.deputy(tid).ok_or(MigrateError::Ended)?;
-        deputy.own(nr, args).ok_or(MigrateError::Ended)
-    }
-
-    fn memory(&self) -> u64 {
-        self.leader.slot.data_addr()
-    }
-
-    fn read(&self, into: &mut [u8]) {
-        self.leader.slot.read_data(0, into);
-    }
-}
-
 fn prctl(operation: i32, value: u64) -> (i64, [u64; 6]) {
     (libc::SYS_prctl, [operation as u64, value, 0, 0, 0, 0])
 }
@@ -165,7 +112,7 @@ fn read(calls: &mut dyn Calls, pid: Pid, tids: Vec<Tid>) -> Result<Attributes> {
         all.process.push(match a.by_address {
             true => {
                 let mut word = [0; 4];
-                calls.read(&mut word);
+                calls.read(0, &mut word);
                 i32::from_le_bytes(word)
             }
             false => got as i32,
@@ -174,8 +121,9 @@ fn read(calls: &mut dyn Calls, pid: Pid, tids: Vec<Tid>) -> Result<Attributes> {
     let alarm = [libc::ITIMER_REAL as u64, calls.memory(), 0, 0, 0, 0];
     if calls.call(pid, libc::SYS_getitimer, alarm)? == 0 {
         all.alarm = vec![0; ITIMERVAL];
-        calls.read(&mut all.alarm);
+        calls.read(0, &mut all.alarm);
     }
+    all.timers = timers::read(calls, pid)?;
     for ring in KEYRINGS {
         let args = [libc::KEYCTL_GET_KEYRING_ID as u64, ring as u64, 0, 0, 0, 0];
         if calls.call(pid, libc::SYS_keyctl, args)? > 0 {
@@ -253,10 +201,10 @@ impl Attributes {
             calls.call(pid, nr, args)?;
         }
         if self.alarm.iter().any(|b| *b != 0) {
-            calls.leader.slot.write_data(0, &self.alarm);
+            calls.write(0, &self.alarm);
             let args = [libc::ITIMER_REAL as u64, calls.memory(), 0, 0, 0, 0];
             calls.call(pid, libc::SYS_setitimer, args)?;
         }
-        Ok(())
+        timers::make(&mut calls, pid, &self.timers, tid)
     }
 }

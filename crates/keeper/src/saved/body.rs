@@ -4,8 +4,10 @@
 //! From: `save.rs` writes it, `restart.rs` reads it. Next: `migrate/src/stored.rs`.
 
 use super::attributes::Attributes;
-use crate::moves::FileView;
+use super::memory::Handed;
+use crate::moves::{FileView, SharedView};
 use armento_migrate::image::mm::Mm;
+use armento_migrate::image::objects::ObjectId;
 use armento_migrate::image::vdso::Vdso;
 use armento_migrate::image::{Area, Cpu, Head, Kind, Layout, State, futex_wait};
 use armento_migrate::pages::PageStore;
@@ -121,7 +123,7 @@ impl SavedBody {
         mut self,
         pid: HomePid,
         tids: &HashMap<HomeTid, HomeTid>,
-        files: &Files,
+        (files, memory): (&Files, &HashMap<ObjectId, Handed>),
         now_ns: u64,
     ) -> Result<Begins> {
         let unknown = || lost("it names a thread that is not in it");
@@ -141,8 +143,10 @@ impl SavedBody {
             *to = to.map(of).transpose()?;
         }
         for a in &mut self.areas {
-            if let Kind::File { key, .. } = &mut a.kind {
-                *key = known(files, key)?.0;
+            match &mut a.kind {
+                Kind::File { key, .. } => *key = known(files, key)?.0,
+                Kind::Shared { object, .. } => *object = shared(memory, object)?.object,
+                Kind::Anon | Kind::Stack => {}
             }
         }
         let layout = self.layout();
@@ -178,6 +182,21 @@ impl SavedBody {
                     key: *now,
                 }))
             }
+            _ => None,
+        };
+        self.areas.iter().filter_map(view).collect()
+    }
+
+    /// Its mappings of memory that processes share.
+    pub fn shared_views(&self, memory: &HashMap<ObjectId, Handed>) -> Result<Vec<SharedView>> {
+        let view = |a: &Area| match &a.kind {
+            Kind::Shared { object, off } => Some(shared(memory, object).map(|m| SharedView {
+                start: a.start,
+                end: a.end,
+                prot: a.prot,
+                off: *off,
+                fd: m.fd,
+            })),
             _ => None,
         };
         self.areas.iter().filter_map(view).collect()
@@ -270,6 +289,11 @@ const TID_PLACES: [u64; 2] = [0x2d0, 0x30];
 fn known<'a>(files: &'a Files, key: &FileKey) -> Result<&'a (FileKey, PathBuf)> {
     let missing = || lost("it maps a file that is not in it");
     files.get(key).ok_or_else(missing)
+}
+
+fn shared<'a>(memory: &'a HashMap<ObjectId, Handed>, object: &ObjectId) -> Result<&'a Handed> {
+    let missing = || lost("it maps shared memory that is not in it");
+    memory.get(object).ok_or_else(missing)
 }
 
 /// A kernel that counts from zero takes the place of home's.

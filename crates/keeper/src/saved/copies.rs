@@ -6,9 +6,10 @@ use super::attributes::{self, Attributes};
 use super::body::SavedBody;
 use super::mapped;
 use crate::deputy::HostLink;
-use crate::moves::{copy_at_home, go_on_at_home, signalfd_mask};
-use crate::safe::{copy_away, go_on};
+use crate::moves::{Halted, copy_at_home, go_on_at_home, halt_at_home, signalfd_mask};
+use crate::safe::{Ordered, go_on, order_copy};
 use crate::state::{Keep, Place, Tree};
+use armento_migrate::image::objects::{self, ObjectId, Views};
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::{Image, Taking};
 use armento_migrate::{Local, MigrateError, Result};
@@ -16,7 +17,7 @@ use armento_model::{HomeTid, MoveId, Pid, Stay};
 use armento_tracee::sys::SigInfo;
 use armento_tracee::{status, sys, trace};
 use armento_wire::talk::{FileKey, Signal};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -32,6 +33,9 @@ enum Standing {
     Home,
     Away(Arc<HostLink>, MoveId),
 }
+
+/// A process, and why it was not copied.
+pub type Failed = (Pid, MigrateError);
 
 struct Copy {
     pid: Pid,
@@ -64,6 +68,8 @@ pub struct Copied {
 pub struct Copies<'a> {
     keep: &'a Arc<Keep>,
     all: Vec<Copy>,
+    /// Stopped, and not copied yet.
+    halted: Vec<Halted>,
     /// Since when the first of them stands still.
     since: Option<Instant>,
 }
@@ -73,6 +79,7 @@ impl<'a> Copies<'a> {
         Copies {
             keep,
             all: Vec::new(),
+            halted: Vec::new(),
             since: None,
         }
     }
@@ -80,35 +87,30 @@ impl<'a> Copies<'a> {
     /// Copies one more, which stands still then. Before: its move lock is held.
     pub fn add(&mut self, pid: Pid) -> Result<()> {
         let keep = self.keep;
-        let place = move |t: &mut Tree| {
-            let p = t.procs.get(&pid)?;
-            Some((p.place(), p.is_before_exec() || p.is_at_exec(), p.replays()))
-        };
-        let (place, begins, replays) = keep
-            .tracer
-            .run(place)
-            .flatten()
-            .ok_or(MigrateError::Ended)?;
-        if begins || replays {
-            let why = match begins {
-                true => "its program is about to begin",
-                false => "it makes the calls again that it had made before its node was lost",
-            };
-            return Err(MigrateError::Stays(Stay::Busy, why.into()));
-        }
-        let bytes_max = armento_sense::available_kib() * 1024 / PART_OF_MEMORY;
-        let pages = Arc::new(Mutex::new(PageStore::in_memory(bytes_max)?));
+        let place = self.place(pid)?;
+        let pages = new_store()?;
         let (taking, standing, since) = match place {
             Place::Home => {
                 let (taking, since) = copy_at_home(keep, pid, &pages)?;
                 (taking, Standing::Home, since)
             }
             Place::Away(link) => {
-                let (taking, mv) = copy_away(keep, pid, &link, &pages)?;
+                let ordered = order_copy(keep, pid, &link);
+                let (taking, mv) = ordered.fetch(Taking::new(&pages, None))?;
                 let since = taking.frozen_since();
                 (taking, Standing::Away(link, mv), since)
             }
         };
+        self.take(pid, pages, (taking, standing, since))
+    }
+
+    /// It stands still, and was copied.
+    fn take(
+        &mut self,
+        pid: Pid,
+        pages: Arc<Mutex<PageStore>>,
+        (taking, standing, since): (Taking, Standing, Instant),
+    ) -> Result<()> {
         self.since = Some(self.since.map_or(since, |s| s.min(since)));
         self.all.push(Copy {
             pid,
@@ -123,6 +125,108 @@ impl<'a> Copies<'a> {
             copy.names = mapped::names(self.keep, pid, copy.taking.areas())?;
         }
         Ok(())
+    }
+
+    /// Stops those that share memory, or could: all of them stand still before any of it is copied. Those that are away are
+    /// copied, too. Before: their move locks are held.
+    pub fn halt(&mut self, sharers: &[Pid]) -> std::result::Result<(), Failed> {
+        let mut away = Vec::new();
+        for pid in sharers {
+            let one = match self.place(*pid).map_err(|e| (*pid, e))? {
+                Place::Home => halt_at_home(self.keep, *pid),
+                Place::Away(link) => {
+                    away.push((*pid, link));
+                    continue;
+                }
+            };
+            self.halted.push(one.map_err(|e| (*pid, e))?);
+        }
+        self.copy_together(away)
+    }
+
+    /// Where it is, if it can be copied just now.
+    fn place(&self, pid: Pid) -> Result<Place> {
+        let place = move |t: &mut Tree| {
+            let p = t.procs.get(&pid)?;
+            Some((p.place(), p.is_before_exec() || p.is_at_exec(), p.replays()))
+        };
+        let found = self.keep.tracer.run(place).flatten();
+        let why = match found.ok_or(MigrateError::Ended)? {
+            (_, true, _) => "its program is about to begin",
+            (_, _, true) => "it makes the calls again that it had made before its node was lost",
+            (place, ..) => return Ok(place),
+        };
+        Err(MigrateError::Stays(Stay::Busy, why.into()))
+    }
+
+    /// Their hosts let none go before all stand still.
+    fn copy_together(
+        &mut self,
+        away: Vec<(Pid, Arc<HostLink>)>,
+    ) -> std::result::Result<(), Failed> {
+        let order = |(pid, link)| (pid, order_copy(self.keep, pid, &link), link);
+        let ordered: Vec<(Pid, Ordered, Arc<HostLink>)> = away.into_iter().map(order).collect();
+        let copied: Vec<(Pid, Result<_>)> = std::thread::scope(|s| {
+            let start = |(pid, ordered, link): (Pid, Ordered, Arc<HostLink>)| {
+                let work = move || {
+                    let pages = new_store()?;
+                    let (taking, mv) = ordered.fetch(Taking::joint(&pages))?;
+                    Ok((pages, taking, Standing::Away(link, mv)))
+                };
+                (pid, std::thread::Builder::new().spawn_scoped(s, work))
+            };
+            let all: Vec<_> = ordered.into_iter().map(start).collect();
+            let wait = |t: std::io::Result<std::thread::ScopedJoinHandle<'_, _>>| match t {
+                Ok(t) => t.join().unwrap_or(Err(MigrateError::Ended)),
+                Err(e) => Err(MigrateError::Stays(Stay::NoRoom, e.to_string())),
+            };
+            all.into_iter().map(|(pid, t)| (pid, wait(t))).collect()
+        });
+        let mut failed = None;
+        for (pid, one) in copied {
+            let taken = one.and_then(|(pages, taking, standing)| {
+                let since = taking.frozen_since();
+                self.take(pid, pages, (taking, standing, since))
+            });
+            if let Err(e) = taken {
+                failed.get_or_insert((pid, e));
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Copies those that were stopped. Of the memory in `known` they share, nothing.
+    pub fn copy_halted(&mut self, known: &HashSet<ObjectId>) -> std::result::Result<(), Failed> {
+        let mut others = Views::default();
+        known.iter().for_each(|object| others.add_whole(*object));
+        while !self.halted.is_empty() {
+            let one = self.halted.remove(0);
+            let pid = one.pid;
+            let copied = self.copy_one(one, &mut others);
+            if copied.is_err() {
+                go_on_at_home(self.keep, pid);
+            }
+            copied.map_err(|e| (pid, e))?;
+        }
+        Ok(())
+    }
+
+    fn copy_one(&mut self, one: Halted, others: &mut Views) -> Result<()> {
+        let (keep, pid, pages) = (self.keep, one.pid, new_store()?);
+        let (taking, since) = one.copy(keep, others, &pages)?;
+        self.take(pid, pages, (taking, Standing::Home, since))
+    }
+
+    /// What each of them maps of memory that processes share: the process, the object, its size in bytes as far as that is
+    /// seen.
+    pub fn shared(&self) -> Vec<(Pid, ObjectId, u64)> {
+        let of = |c: &Copy| {
+            let all = objects::sizes(c.taking.areas()).into_iter();
+            let pid = c.pid;
+            all.map(move |(object, size)| (pid, object, size))
+                .collect::<Vec<_>>()
+        };
+        self.all.iter().flat_map(of).collect()
     }
 
     /// Reads what home has of the threads of the last one.
@@ -181,11 +285,19 @@ impl<'a> Copies<'a> {
 
 impl Drop for Copies<'_> {
     fn drop(&mut self) {
+        for one in self.halted.drain(..) {
+            go_on_at_home(self.keep, one.pid);
+        }
         for copy in self.all.drain(..) {
             release(self.keep, &copy);
             copy.taking.discard();
         }
     }
+}
+
+fn new_store() -> Result<Arc<Mutex<PageStore>>> {
+    let bytes_max = armento_sense::available_kib() * 1024 / PART_OF_MEMORY;
+    Ok(Arc::new(Mutex::new(PageStore::in_memory(bytes_max)?)))
 }
 
 fn release(keep: &Keep, copy: &Copy) {

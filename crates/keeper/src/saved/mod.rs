@@ -9,10 +9,13 @@ mod attributes;
 mod body;
 mod copies;
 mod mapped;
+mod memory;
+mod own_calls;
 mod refuse;
 mod restart;
 mod rights;
 mod save;
+mod timers;
 mod write;
 
 pub(crate) use restart::begin_from_file;

@@ -8,22 +8,23 @@
 //! From: `keeper/src/events/exec.rs`. Next: `keeper/src/moves/vacate.rs`, `keeper/src/safe/recover.rs`.
 
 use super::body::{Files, MappedFile, SavedBody};
+use super::memory;
 use crate::calls::{make_thread, serve_host};
 use crate::deputy::HostLink;
 use crate::hosts::connect_host;
-use crate::moves::{Shape, make_room};
+use crate::moves::{Begun, Shape, begin_at_home, go_on_together, make_room};
 use crate::safe::{build, choose};
-use crate::state::{Keep, Kept, Process, Restarts, Tree, tell_user};
+use crate::state::{Keep, Kept, MoveLock, Process, Restarts, Tree, tell_user};
 use crate::sync::lock;
 use armento_checkpoint::format::{FormatError, PAGE, Page, Reader};
-use armento_checkpoint::home::sha256;
+use armento_checkpoint::home::{Home, sha256};
 use armento_client::api::Report;
 use armento_migrate::image::files::file_key;
 use armento_migrate::pages::PageStore;
 use armento_migrate::{Local, MigrateError, Result};
 use armento_model::{HomePid, HomeTid, NodeName, Pid, Stay};
 use armento_tracee::sys;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::sync::{Arc, Mutex};
 
@@ -33,10 +34,12 @@ pub fn begin_from_file(keep: &Arc<Keep>) {
         return;
     };
     let file = Reader::open(&restarts.how.file);
+    let mut sharers = Sharers::default();
     loop {
         let pid = restarts.queue.pop();
         let begun = match &file {
-            Ok(file) => begin(keep, restarts, file, pid),
+            Ok(file) => begin(keep, restarts, file, pid)
+                .and_then(|one| one.map_or(Ok(()), |one| sharers.add(keep, file.home(), one))),
             Err(e) => Err(MigrateError::Stays(Stay::TargetFailed, e.to_string())),
         };
         keep.daemon.report(Report::Placed { pid });
@@ -61,8 +64,48 @@ pub fn begin_from_file(keep: &Arc<Keep>) {
     }
 }
 
-fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Result<()> {
-    let _turn = keep.move_locks.take(pid)?;
+/// Processes that share memory: none of them goes on before all are there.
+#[derive(Default)]
+struct Sharers<'a>(Vec<Sharer<'a>>);
+
+/// One of them, with what is held until it goes on.
+struct Sharer<'a> {
+    begun: Begun,
+    _turn: MoveLock<'a>,
+    _open: Vec<Arc<File>>,
+}
+
+impl<'a> Sharers<'a> {
+    fn add(&mut self, keep: &Arc<Keep>, home: &Home, one: Sharer<'a>) -> Result<()> {
+        self.0.push(one);
+        let all: HashSet<u32> = home
+            .memory
+            .iter()
+            .flat_map(|m| m.mapped_by.clone())
+            .collect();
+        if self.0.len() < all.len() {
+            return Ok(());
+        }
+        let all = std::mem::take(&mut self.0);
+        let (begun, _held): (Vec<Begun>, Vec<_>) = all
+            .into_iter()
+            .map(|s| (s.begun, (s._turn, s._open)))
+            .unzip();
+        let pids: Vec<Pid> = begun.iter().map(|b| b.pid).collect();
+        go_on_together(keep, begun)?;
+        eprintln!("processes {pids:?}, which share memory, begin from a checkpoint");
+        Ok(())
+    }
+}
+
+/// `Some`: it shares memory, and waits for the others.
+fn begin<'a>(
+    keep: &'a Arc<Keep>,
+    restarts: &Restarts,
+    file: &Reader,
+    pid: Pid,
+) -> Result<Option<Sharer<'a>>> {
+    let turn = keep.move_locks.take(pid)?;
     let missing = || MigrateError::Stays(Stay::TargetFailed, "it is not in the file".into());
     let index = restarts.index(pid).ok_or_else(missing)?;
     let process = file
@@ -74,16 +117,28 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
     let image = file.image(process.pid).map_err(|e| unread(&e))?;
     let body = SavedBody::decode(&image)?;
     // Open until the body is built: they are closed when nothing else of the tree is away.
-    let (files, _open) = mapped_files(keep, &body.files)?;
+    let (files, open) = mapped_files(keep, &body.files)?;
+    let memory = memory::handed(file.home(), pid, |at| restarts.how.board.memory(at))?;
     let mut pages = pages_of(file, process.pid, &body)?;
     let need_kib = pages.bytes() >> 10;
-    let (node, link) = place(keep, pid, restarts.how.on.as_ref(), need_kib)?;
+    let shared = body.shared_views(&memory)?;
+    let (node, link) = match shared.is_empty() {
+        true => place(keep, pid, restarts.how.on.as_ref(), need_kib)?,
+        false => here(keep, pid, need_kib)?,
+    };
     let vdso = body.vdso().filter(|v| v.is_ours());
     let foreign = vdso.is_none() && body.vdso().is_some();
+    if foreign && !shared.is_empty() {
+        let why = "it shares memory, and was begun under another kernel than this one";
+        return Err(MigrateError::Stays(Stay::TargetFailed, why.into()));
+    }
+    let shares = !shared.is_empty();
     restarts.will_have(pid, body.tids().len());
     let shape = Shape {
         vdso,
         files: body.views(&files)?,
+        shared,
+        handed: restarts.how.board.memories(),
         numbers: body.numbers().clone(),
         kept_stack: body.kept_stack(&pages)?,
     };
@@ -103,7 +158,7 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
         );
     }
     let now = sys::clock_ns(libc::CLOCK_MONOTONIC).local("read the clock")?;
-    let begins = body.begin(HomePid::of_home(pid), &tids, &files, now)?;
+    let begins = body.begin(HomePid::of_home(pid), &tids, (&files, &memory), now)?;
     keep.tracer.run(move |t| {
         if let Some(p) = t.procs.get_mut(&pid) {
             p.begun_elsewhere = foreign;
@@ -116,9 +171,18 @@ fn begin(keep: &Arc<Keep>, restarts: &Restarts, file: &Reader, pid: Pid) -> Resu
         pages: Arc::new(Mutex::new(pages)),
         bytes,
     };
+    if shares {
+        let filled = memory.values().filter(|m| m.filled).map(|m| m.object);
+        let begun = begin_at_home(keep, pid, &link, (&kept, filled.collect()))?;
+        return Ok(Some(Sharer {
+            begun,
+            _turn: turn,
+            _open: open,
+        }));
+    }
     build(keep, pid, &node, &kept)?;
     eprintln!("process {pid} begins at {node} from a checkpoint");
-    Ok(())
+    Ok(None)
 }
 
 /// Where the body begins: where it is asked for, or where there is room; else here.
@@ -135,11 +199,17 @@ fn place(
     if let Some(node) = on {
         return to(node.clone());
     }
-    let here = keep.settings.node.clone();
-    match choose(keep, pid).filter(|node| *node != here).map(to) {
+    let own = keep.settings.node.clone();
+    match choose(keep, pid).filter(|node| *node != own).map(to) {
         Some(Ok(there)) => Ok(there),
-        _ => to(here),
+        _ => here(keep, pid, need_kib),
     }
+}
+
+fn here(keep: &Arc<Keep>, pid: Pid, need_kib: u64) -> Result<(NodeName, Arc<HostLink>)> {
+    let node = keep.settings.node.clone();
+    let link = connect_host(keep, &node, pid, need_kib, serve_host)?;
+    Ok((node, link))
 }
 
 /// Opens the files that a body maps: their new keys and names. One whose content has changed would show it other bytes.

@@ -9,12 +9,14 @@
 //! From: `keeper/src/daemon.rs` (an order). Next: `copies.rs`; then `write.rs`.
 
 use super::copies::Copies;
+use super::memory::{self, Sharing};
 use super::refuse::{not_copied, refused};
 use super::rights::has_plain_rights;
 use super::write::write;
 use crate::state::Keep;
 use armento_checkpoint::home::{Home, Options, Subject, Uncarried, capture};
 use armento_client::api::{CheckpointOrder, Checkpointed, Refusal, Report};
+use armento_migrate::MigrateError;
 use armento_model::Pid;
 use armento_tracee::status;
 use std::path::Path;
@@ -73,21 +75,24 @@ fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, R
         has_plain_rights(*pid)?;
     }
     // What cannot be saved is named before anything is stopped.
-    look(&pids, order)?;
-    let mut turns = Vec::new();
-    for pid in &pids {
-        turns.push(
-            keep.move_locks
-                .take(*pid)
-                .map_err(|e| not_copied(*pid, &e))?,
-        );
-    }
+    let home = look(&pids, order)?;
+    let sharing = Sharing::of(&pids)?;
+    sharing.is_inside(&pids, &home)?;
+    let sharers = sharing.sharers(&pids);
+    let turn = keep.move_locks.take_all(&pids);
+    let turn = turn.map_err(|e| not_copied(pids.first().copied().unwrap_or(0), &e))?;
     let mut copies = Copies::new(keep);
-    for pid in &pids {
+    for pid in pids.iter().filter(|pid| !sharers.contains(pid)) {
         copies.add(*pid).map_err(|e| not_copied(*pid, &e))?;
     }
+    let failed = |(pid, e): (Pid, MigrateError)| not_copied(pid, &e);
+    copies.halt(&sharers).map_err(failed)?;
     // All of them stand still.
-    let home = look(&pids, order)?;
+    let mut home = look(&pids, order)?;
+    Sharing::of(&pids)?.is_inside(&pids, &home)?;
+    let memory = memory::contents(&home)?;
+    copies.copy_halted(&memory::open(&home)).map_err(failed)?;
+    memory::note(&mut home, &copies.shared())?;
     for pid in &pids {
         has_plain_rights(*pid)?;
     }
@@ -96,8 +101,8 @@ fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, R
         refused("not-copied", what, "leave --with-files away")
     })?;
     let (copied, pause) = copies.go_on().map_err(|e| not_copied(pids[0], &e))?;
-    drop(turns);
-    let mut done = write(keep, home, (copied, files), order)?;
+    drop(turn);
+    let mut done = write(keep, home, (copied, files, memory), order)?;
     done.pause_us = pause.as_micros() as u64;
     done.total_us = begun.elapsed().as_micros() as u64;
     Ok(done)

@@ -11,7 +11,7 @@ use armento_checkpoint::format::{FormatError, Header, Overwrite, PAGE, Summary, 
 use armento_checkpoint::home::{Home, record_hashes};
 use armento_client::api::{CheckpointOrder, Checkpointed, Refusal};
 use armento_migrate::pages::PageStore;
-use armento_model::{ENGINE_VERSION, Pid};
+use armento_model::ENGINE_VERSION;
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
@@ -25,7 +25,7 @@ const RUN: u64 = 256 << 10;
 pub fn write(
     keep: &Keep,
     mut home: Home,
-    (copied, files): (Vec<Copied>, Vec<(u32, File)>),
+    (copied, files, memory): (Vec<Copied>, Vec<(u32, File)>, Vec<(u32, PageStore)>),
     order: &CheckpointOrder,
 ) -> Result<Checkpointed, Refusal> {
     record_hashes(&mut home, HASHED_MAX);
@@ -51,8 +51,16 @@ pub fn write(
         c.body.files = files.map_err(|e| not_copied(c.pid, &e))?;
         writer
             .image(c.pid, &c.body.encode())
-            .and_then(|()| write_pages(&mut writer, c.pid, &lock(&c.pages)))
+            .and_then(|()| {
+                each_page(&lock(&c.pages), &mut |at, page| {
+                    writer.page(c.pid, at, page)
+                })
+            })
             .map_err(|e| unwritten(&e))?;
+    }
+    for (number, pages) in memory {
+        let mut write = |at, page: &_| writer.memory_page(number, at, page);
+        each_page(&pages, &mut write).map_err(|e| unwritten(&e))?;
     }
     for (key, mut content) in files {
         writer.file(key, &mut content).map_err(|e| unwritten(&e))?;
@@ -74,7 +82,10 @@ pub fn write(
     })
 }
 
-fn write_pages(writer: &mut Writer, pid: Pid, pages: &PageStore) -> Result<(), FormatError> {
+fn each_page(
+    pages: &PageStore,
+    take: &mut dyn FnMut(u64, &[u8; PAGE]) -> Result<(), FormatError>,
+) -> Result<(), FormatError> {
     let mut buffer = vec![0; RUN as usize];
     for (start, end) in pages.runs(RUN) {
         let bytes = &mut buffer[..(end - start) as usize];
@@ -85,7 +96,7 @@ fn write_pages(writer: &mut Writer, pid: Pid, pages: &PageStore) -> Result<(), F
         })?;
         let (whole, _) = bytes.as_chunks::<PAGE>();
         for (n, page) in (0..).zip(whole) {
-            writer.page(pid, start + n * PAGE as u64, page)?;
+            take(start + n * PAGE as u64, page)?;
         }
     }
     Ok(())

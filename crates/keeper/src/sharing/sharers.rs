@@ -4,7 +4,7 @@
 //! From: `keeper/src/moves/move_process.rs`, `keeper/src/moves/prepare.rs`. Next: `keeper/src/moves/group.rs`.
 
 use armento_migrate::image::Area;
-use armento_migrate::image::objects::{self, ObjectId};
+use armento_migrate::image::objects::{self, Aim, ObjectId};
 use armento_migrate::{MigrateError, Result};
 use armento_model::{Pid, Stay};
 use armento_tracee::maps::{self, Vma};
@@ -58,6 +58,54 @@ pub fn shared_only_with(with: &[Pid], areas: &[Area]) -> Result<()> {
             let why = format!("it shares memory with process {p} ({name})");
             Err(MigrateError::Stays(Stay::SharedMemory, why))
         }
+        None => Ok(()),
+    }
+}
+
+/// The memory that a process shares, or could share, as far as a checkpoint can hold it.
+pub fn mapped_for_checkpoint(pid: Pid) -> Result<HashSet<ObjectId>> {
+    let list = maps::read(pid).map_err(|_| MigrateError::Ended)?;
+    if let Some(v) = list.iter().find(|v| objects::persistent(v).is_some()) {
+        let name = v.name.strip_suffix(" (deleted)").unwrap_or(&v.name);
+        let why = match name.starts_with("/SYSV") {
+            true => "it has System V shared memory attached (shmat), which others can find".into(),
+            false => format!("it maps {name} shared, which others can find by its name"),
+        };
+        return Err(MigrateError::Stays(Stay::SharedMemory, why));
+    }
+    let object = |v: &Vma| Aim::Checkpoint.object(v);
+    Ok(list.iter().filter_map(object).collect())
+}
+
+/// No process but those of `pids` maps `objects`, and none at all has those of them open that are not in `open`.
+pub fn only_inside(
+    pids: &[Pid],
+    objects: &HashSet<ObjectId>,
+    open: &HashSet<ObjectId>,
+) -> Result<()> {
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let me = std::process::id() as Pid;
+    let named = |p: Pid| format!("process {p} ({})", status::comm(p, p));
+    let stays = |why: String| Err(MigrateError::Stays(Stay::SharedMemory, why));
+    let one = |v: &Vma| {
+        let object = ObjectId {
+            dev: v.dev,
+            ino: v.ino,
+        };
+        v.shared && objects.contains(&object)
+    };
+    let others = || status::processes().filter(|p| *p != me);
+    if let Some(p) = others().find(|p| !pids.contains(p) && maps_one(*p, one)) {
+        let named = named(p);
+        return stays(format!(
+            "it shares memory with {named}, which is not in the checkpoint"
+        ));
+    }
+    let unnamed: HashSet<ObjectId> = objects.difference(open).copied().collect();
+    match others().find(|p| !unnamed.is_empty() && has_open(*p, &unnamed)) {
+        Some(p) => stays(format!("{} has a file open that it maps shared", named(p))),
         None => Ok(()),
     }
 }

@@ -57,7 +57,7 @@ pub(crate) use process::{HandedProcess, Place, Process};
 pub use restart::Restart;
 pub(crate) use restart::Restarts;
 pub use safe::Safety;
-pub(crate) use safe::{Kept, Safe};
+pub(crate) use safe::{Kept, Moment, Safe};
 pub(crate) use settings::Settings;
 pub use settings::Storm;
 pub(crate) use shm_guards::Guarded;

@@ -122,9 +122,14 @@ pub struct MoveLock<'a>(&'a MoveLocks, Vec<Pid>);
 
 impl MoveLocks {
     pub fn take(&self, pid: Pid) -> Result<MoveLock<'_>> {
-        let mut one = MoveLock(self, Vec::new());
-        one.widen(&[pid])?;
-        Ok(one)
+        self.take_all(&[pid])
+    }
+
+    /// All of them at once.
+    pub fn take_all(&self, pids: &[Pid]) -> Result<MoveLock<'_>> {
+        let mut all = MoveLock(self, Vec::new());
+        all.widen(pids)?;
+        Ok(all)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::record::{BYTES_MAX, CallId, Record};
 use armento_client::api::SafeWish;
 use armento_migrate::pages::PageStore;
 use armento_migrate::stored::Image;
-use armento_model::{MoveId, Tid};
+use armento_model::{MoveId, Pid, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
@@ -63,6 +63,12 @@ impl Safety {
     }
 }
 
+/// Processes that share memory, whose checkpoints are of one moment: none of them can be built again without the others.
+#[derive(Debug)]
+pub struct Moment {
+    pub members: Vec<Pid>,
+}
+
 pub struct Safe {
     every: Duration,
     pub record: Arc<Record>,
@@ -70,8 +76,10 @@ pub struct Safe {
     pages: Option<Arc<Mutex<PageStore>>>,
     /// What they take here: their lock is held for long while a body is built from them.
     kept_bytes: u64,
-    /// The move that brought it.
+    /// The move that brought it, if another can be put upon it.
     by: Option<MoveId>,
+    /// With which others it was made.
+    moment: Option<Arc<Moment>>,
     /// When the last checkpoint was begun, and how long it took.
     begun: Option<Instant>,
     took: Duration,
@@ -95,6 +103,7 @@ impl Safe {
             pages: None,
             kept_bytes: 0,
             by: None,
+            moment: None,
             begun: None,
             took: Duration::ZERO,
             pause: Duration::ZERO,
@@ -147,9 +156,28 @@ impl Safe {
         self.image = Some(kept.image);
         self.pages = Some(kept.pages);
         self.by = Some(by);
+        self.moment = None;
         self.refused = None;
         self.failures = 0;
         self.pause = pause;
+    }
+
+    /// The same, of one that shares memory: the next one is whole again.
+    pub fn made_together(
+        &mut self,
+        kept: Kept,
+        (by, covered): (MoveId, Covered),
+        pause: Duration,
+        moment: &Arc<Moment>,
+    ) {
+        self.made(kept, (by, covered), pause);
+        self.by = None;
+        self.moment = Some(moment.clone());
+    }
+
+    /// The others without which it cannot be built again.
+    pub fn moment(&self) -> Option<&Arc<Moment>> {
+        self.moment.as_ref()
     }
 
     /// It could not be made. The one before is as good as it was.
@@ -181,6 +209,7 @@ impl Safe {
         self.kept_bytes = 0;
         self.image = None;
         self.by = None;
+        self.moment = None;
         self.begun = None;
         self.refused = None;
         self.failures = 0;

@@ -2,7 +2,7 @@
 
 use super::area::{Area, Flags, Kind};
 use super::files::{self, FILE_MAX, Names, Untouched};
-use super::objects;
+use super::objects::{self, Aim};
 use super::vdso::{self, Vdso};
 use crate::{MigrateError, Result};
 use armento_model::Stay;
@@ -80,11 +80,11 @@ fn ours(v: &Vma) -> bool {
 
 /// Refuses a process that maps memory which never travels: a shared mapping of a file that it may write. Checking this
 /// before the process is stopped avoids a stop that would wake its sleeping calls.
-pub fn may_travel(maps: &[Vma]) -> Result<()> {
+pub fn may_travel(maps: &[Vma], aim: Aim) -> Result<()> {
     let written = |v: &&Vma| v.shared && v.prot & libc::PROT_WRITE != 0;
-    let kept = |v: &&Vma| !v.is_vdso() && objects::of(v).is_none() && named(v);
+    let kept = |v: &&Vma| !v.is_vdso() && aim.object(v).is_none() && named(v);
     let found = travelling(maps).filter(written).find(kept);
-    match found.or_else(|| objects::foreign_memfd(maps)) {
+    match found.or_else(|| aim.foreign_memfd(maps)) {
         Some(v) => Err(written_by_others(v)),
         None => Ok(()),
     }
@@ -101,8 +101,9 @@ pub fn of_home(
     maps: &[Vma],
     known: Option<&Names>,
     untouched: &dyn Fn() -> Untouched,
+    aim: Aim,
 ) -> Result<Survey> {
-    if let Some(v) = objects::foreign_memfd(maps) {
+    if let Some(v) = aim.foreign_memfd(maps) {
         return Err(written_by_others(v));
     }
     // Computed once, and only if there is a file that is not known.
@@ -114,7 +115,7 @@ pub fn of_home(
     for v in travelling(maps) {
         if v.is_vdso() {
             s.note_vdso(v);
-        } else if let Some(object) = objects::of(v) {
+        } else if let Some(object) = aim.object(v) {
             s.push(v, Kind::Shared { object, off: v.off });
         } else if named(v) {
             let kind = home_file(pid, v, (maps, &untouched), &mut s, known.is_some())?;
@@ -134,10 +135,10 @@ pub fn of_home(
 }
 
 /// Areas of a hollow process; its files only by identity (see [`bare`]).
-pub fn of_deputy(maps: &[Vma], names: &Names) -> Vec<Area> {
+pub fn of_deputy(maps: &[Vma], names: &Names, aim: Aim) -> Vec<Area> {
     let mut s = Survey::default();
     for v in travelling(maps).filter(|v| !v.is_vdso()) {
-        let kind = match objects::of(v) {
+        let kind = match aim.object(v) {
             Some(object) => Kind::Shared { object, off: v.off },
             None if named(v) => Kind::File {
                 key: names.identity(v),

@@ -33,7 +33,7 @@ pub struct Head {
 }
 
 /// The target's answer to [`Head`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Accept {
     /// Files whose bytes it lacks.
     pub files: Vec<armento_wire::talk::FileKey>,

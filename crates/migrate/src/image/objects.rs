@@ -117,6 +117,48 @@ pub fn of(v: &Vma) -> Option<ObjectId> {
     nameless(v).or_else(|| persistent(v).map(|(object, _)| object))
 }
 
+/// What a process at home is looked at for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Aim {
+    /// It moves. What another process could have open, or change, keeps it.
+    #[default]
+    Move,
+    /// It is in one checkpoint with all that share its memory, and with what they have open.
+    Checkpoint,
+}
+
+impl Aim {
+    /// The object behind a mapping.
+    pub fn object(self, v: &Vma) -> Option<ObjectId> {
+        match self {
+            Aim::Checkpoint if v.shared && (is_memfd(v) || is_unlinked(v)) => Some(ObjectId {
+                dev: v.dev,
+                ino: v.ino,
+            }),
+            _ => of(v),
+        }
+    }
+
+    /// A mapping of a memfd that keeps the process.
+    pub fn foreign_memfd(self, maps: &[Vma]) -> Option<&Vma> {
+        match self {
+            Aim::Move => foreign_memfd(maps),
+            Aim::Checkpoint => None,
+        }
+    }
+}
+
+/// A file of /dev/shm without a name there.
+fn is_unlinked(v: &Vma) -> bool {
+    v.name.starts_with(SHM) && v.name.ends_with(" (deleted)") && !linked(v)
+}
+
+/// The name of a memfd, from a mapping of it.
+pub fn memfd_name(v: &Vma) -> Option<&str> {
+    let name = v.name.strip_prefix(MEMFD).filter(|_| is_memfd(v))?;
+    Some(name.strip_suffix(" (deleted)").unwrap_or(name))
+}
+
 /// The object of a process's descriptor, if it may be one.
 pub fn opened(fd: &std::path::Path) -> Option<ObjectId> {
     let m = std::fs::metadata(fd).ok()?;
@@ -208,6 +250,11 @@ impl Views {
             all.push((off, off + (end - start)));
             *all = pages::union(std::mem::take(all), &[]);
         }
+    }
+
+    /// All of an object, whatever is mapped of it.
+    pub fn add_whole(&mut self, object: ObjectId) {
+        self.0.insert(object, vec![(0, u64::MAX & !(PAGE - 1))]);
     }
 
     /// Objects that `areas` map and these views do not.
