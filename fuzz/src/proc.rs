@@ -3,6 +3,7 @@
 use armento_abi::{body_file, cmdline_owner, proc_self_needs_home};
 use armento_migrate::image::areas::{may_travel, of_body, of_deputy};
 use armento_migrate::image::files::Names;
+use armento_migrate::image::objects::Aim;
 use armento_tracee::maps::{self, Vma};
 use armento_tracee::status;
 
@@ -18,6 +19,9 @@ pub fn proc(data: &[u8]) {
         assert!(v.start <= v.end, "{v:?}");
         let _ = (v.len(), v.is_vdso(), v.is_vsyscall());
     }
-    let _ = (may_travel(&all), of_body(&all, None));
-    let _ = of_deputy(&all, &Names::default());
+    let _ = of_body(&all, None);
+    for aim in [Aim::Move, Aim::Checkpoint] {
+        let _ = may_travel(&all, aim);
+        let _ = of_deputy(&all, &Names::default(), aim);
+    }
 }
