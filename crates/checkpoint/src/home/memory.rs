@@ -90,11 +90,11 @@ impl Home {
     }
 }
 
+/// Takes a page of memory: its offset, and what it holds.
+pub type TakePage<'a, E> = &'a mut dyn FnMut(u64, &[u8; PAGE]) -> Result<(), E>;
+
 /// Gives every page that holds something, by its offset; the last one is filled up with zeros. KERNEL: lseek(2), SEEK_DATA.
-pub fn copy_content<E: From<io::Error>>(
-    file: &File,
-    take: &mut dyn FnMut(u64, &[u8; PAGE]) -> Result<(), E>,
-) -> Result<(), E> {
+pub fn copy_content<E: From<io::Error>>(file: &File, take: TakePage<'_, E>) -> Result<(), E> {
     let mut buffer = vec![0; PIECE];
     let mut at = 0;
     loop {

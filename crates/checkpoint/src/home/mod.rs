@@ -39,7 +39,7 @@ mod values;
 pub use capture::capture;
 pub use changes::{Difference, changed, difference, record_hashes, sha256};
 pub use kinds::{Description, Kind, OpenFile, Timer, Watched, WatchedFile};
-pub use memory::copy_content;
+pub use memory::{TakePage, copy_content};
 pub use sockets::unix_peer;
 pub use subject::{Options, Subject};
 pub use types::{

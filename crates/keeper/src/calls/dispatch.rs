@@ -9,14 +9,14 @@ use super::execute::issue;
 use super::exit::exit;
 use super::replay::{await_peers, behind_peers, held_until_covered, met_by_replay, replayed};
 use super::{cmdline, fork_and_map, names, proc_access, readahead};
-use crate::deputy::{AGAIN, Admitted, HostLink, Message, Work};
+use crate::deputy::{AGAIN, Admitted, Deputy, HostLink, Message, Work};
 use crate::hosts::{CallsReader, body_died, end_other_way};
 use crate::sharing::settle_ended;
 use crate::signals::{
     break_calls, can_break_calls, exec_body, is_exec, nudge_call, take_default_action,
 };
 use crate::sockets;
-use crate::state::{Keep, MoveEvent, Task, Tree, Why};
+use crate::state::{Keep, MoveEvent, Safe, Task, Tree, Why};
 use crate::sync::lock;
 use armento_abi::{BadCall, Otherwise, Place, sends};
 use armento_client::api::Dest;
@@ -170,6 +170,18 @@ fn call(keep: &Arc<Keep>, link: &Arc<HostLink>, c: Box<Call>) {
     }
 }
 
+/// Whether the body is lost, though it may have run for a moment since: it is built again, and ends again.
+fn is_lost(t: &Tree, pid: Pid) -> bool {
+    let safe = t.procs.get(&pid).and_then(|p| p.safe.as_ref());
+    safe.is_some_and(Safe::is_recovering)
+}
+
+/// The same of a thread's body.
+fn ends_with_lost_body(keep: &Keep, d: &Deputy) -> bool {
+    let pid = d.pid;
+    d.common.record.is_some() && keep.tracer.run(move |t| is_lost(t, pid)) == Some(true)
+}
+
 /// Signals whose default is not an end. POSIX.1-2017, signal.h.
 const NOT_FATAL: u64 = DEFAULT_NOTHING
     | bit(libc::SIGSTOP)
@@ -243,6 +255,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
                     .get(&pid)
                     .is_some_and(|p| p.is_at(&l) && p.replays());
                 match early {
+                    _ if is_lost(t, pid) => {}
                     true => {
                         end_other_way(t, pid, "it ended before it had made all its calls again")
                     }
@@ -252,6 +265,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         }
         ToHome::ThreadExit { tid, .. } => {
             if let Some(d) = keep.deputy_of(link, tid.at_home())
+                && !ends_with_lost_body(keep, &d)
                 && !met_by_replay(keep, &d, "the end of a thread")
             {
                 d.submit(Work::End {

@@ -12,7 +12,7 @@ use super::copies::Copies;
 use super::memory::{self, Sharing};
 use super::refuse::{not_copied, refused};
 use super::rights::has_plain_rights;
-use super::write::write;
+use super::write::{Taken, write};
 use crate::state::Keep;
 use armento_checkpoint::home::{Home, Options, Subject, Uncarried, capture};
 use armento_client::api::{CheckpointOrder, Checkpointed, Refusal, Report};
@@ -102,7 +102,12 @@ fn try_save(keep: &Arc<Keep>, order: &CheckpointOrder) -> Result<Checkpointed, R
     })?;
     let (copied, pause) = copies.go_on().map_err(|e| not_copied(pids[0], &e))?;
     drop(turn);
-    let mut done = write(keep, home, (copied, files, memory), order)?;
+    let taken = Taken {
+        copied,
+        files,
+        memory,
+    };
+    let mut done = write(keep, home, taken, order)?;
     done.pause_us = pause.as_micros() as u64;
     done.total_us = begun.elapsed().as_micros() as u64;
     Ok(done)

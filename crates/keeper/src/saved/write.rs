@@ -8,7 +8,7 @@ use super::refuse::{not_copied, refused};
 use crate::state::Keep;
 use crate::sync::lock;
 use armento_checkpoint::format::{FormatError, Header, Overwrite, PAGE, Summary, Writer};
-use armento_checkpoint::home::{Home, record_hashes};
+use armento_checkpoint::home::{Home, TakePage, record_hashes};
 use armento_client::api::{CheckpointOrder, Checkpointed, Refusal};
 use armento_migrate::pages::PageStore;
 use armento_model::ENGINE_VERSION;
@@ -21,13 +21,26 @@ const HASHED_MAX: u64 = 1 << 30;
 /// Bytes of pages that are read at once.
 const RUN: u64 = 256 << 10;
 
+/// What was taken of processes that stood still, beside what the kernel keeps of them.
+pub struct Taken {
+    pub copied: Vec<Copied>,
+    /// Contents of files that are kept, and of memory that is open, by their numbers.
+    pub files: Vec<(u32, File)>,
+    pub memory: Vec<(u32, PageStore)>,
+}
+
 /// Writes everything. Nothing is left of a file that cannot be completed.
 pub fn write(
     keep: &Keep,
     mut home: Home,
-    (copied, files, memory): (Vec<Copied>, Vec<(u32, File)>, Vec<(u32, PageStore)>),
+    taken: Taken,
     order: &CheckpointOrder,
 ) -> Result<Checkpointed, Refusal> {
+    let Taken {
+        copied,
+        files,
+        memory,
+    } = taken;
     record_hashes(&mut home, HASHED_MAX);
     let root = home.root().map_or(0, |p| p.pid);
     let mut header = Header::here(
@@ -82,10 +95,7 @@ pub fn write(
     })
 }
 
-fn each_page(
-    pages: &PageStore,
-    take: &mut dyn FnMut(u64, &[u8; PAGE]) -> Result<(), FormatError>,
-) -> Result<(), FormatError> {
+fn each_page(pages: &PageStore, take: TakePage<'_, FormatError>) -> Result<(), FormatError> {
     let mut buffer = vec![0; RUN as usize];
     for (start, end) in pages.runs(RUN) {
         let bytes = &mut buffer[..(end - start) as usize];

@@ -254,7 +254,7 @@ impl Views {
 
     /// All of an object, whatever is mapped of it.
     pub fn add_whole(&mut self, object: ObjectId) {
-        self.0.insert(object, vec![(0, u64::MAX & !(PAGE - 1))]);
+        self.0.insert(object, vec![(0, !(PAGE - 1))]);
     }
 
     /// Objects that `areas` map and these views do not.
