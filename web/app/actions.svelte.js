@@ -58,7 +58,7 @@ class Actions {
       if (a.away) {
         lines.push(`Away on ${a.away.node}: ${a.away.calls_per_s} calls/s wait for home; it loses ${a.away.lost_permille / 10} %.`);
       }
-      for (const c of a.connections?.list ?? []) {
+      for (const c of a.connections?.listed ?? []) {
         const peer = c.peer == null ? '' : ` to process ${c.peer}`;
         lines.push(`Connection of descriptor ${c.fd}${peer}: ${c.over_home ? `over home: ${c.over_home}` : 'from node to node'}.`);
       }

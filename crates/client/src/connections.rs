@@ -16,7 +16,7 @@ pub struct Connections {
     /// Busy connections that go over home.
     pub over_home: u32,
     /// At most [`CONNECTIONS_LISTED_MAX`] of both, the direct ones first.
-    pub list: Vec<Connection>,
+    pub listed: Vec<Connection>,
 }
 
 /// One connection of a process.
@@ -37,9 +37,9 @@ pub struct Connection {
 impl Connections {
     /// A line for each connection, and one for those that are not listed.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.list.iter().map(Connection::words).collect();
+        let mut lines: Vec<String> = self.listed.iter().map(Connection::words).collect();
         let all = u64::from(self.direct) + u64::from(self.over_home);
-        let more = all.saturating_sub(self.list.len() as u64);
+        let more = all.saturating_sub(self.listed.len() as u64);
         if more > 0 {
             lines.push(format!("{more} more"));
         }
@@ -82,7 +82,7 @@ mod tests {
         let all = Connections {
             direct: 1,
             over_home: 3,
-            list: vec![direct, other],
+            listed: vec![direct, other],
         };
         let lines = [
             "descriptor 5 to process 812: direct, for 12.0 s",

@@ -342,7 +342,7 @@ class Connections:
     """What is known of the busy connections of a process that is away."""
 
     direct: int = 0
-    list: List[Connection] = field(default_factory=list)
+    listed: List[Connection] = field(default_factory=list)
     over_home: int = 0
 
 

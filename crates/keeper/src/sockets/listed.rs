@@ -18,7 +18,7 @@ pub fn busy_connections(keep: &Keep, pid: Pid) -> Option<Connections> {
         return None;
     }
     let direct = all.iter().filter(|n| n.over_home.is_none()).count();
-    let list = all.iter().take(CONNECTIONS_LISTED_MAX).map(|n| Connection {
+    let listed = all.iter().take(CONNECTIONS_LISTED_MAX).map(|n| Connection {
         fd: n.end.fd,
         peer: n.peer,
         over_home: n.over_home.map(str::to_owned),
@@ -27,6 +27,6 @@ pub fn busy_connections(keep: &Keep, pid: Pid) -> Option<Connections> {
     Some(Connections {
         direct: direct as u32,
         over_home: (all.len() - direct) as u32,
-        list: list.collect(),
+        listed: listed.collect(),
     })
 }
