@@ -2,6 +2,7 @@
 //! adopted.
 
 use super::{Farm, fails_with, text, until};
+use crate::lab::{LONG, within};
 use serde_json::Value;
 
 /// Processes that `armento ps` lists, with the names of their programs.
@@ -61,7 +62,9 @@ pub fn child_of_a_process_that_leaves_is_kept(farm: &Farm) {
              until armento migrate $p home >/dev/null 2>&1; do sleep 0.05; done; kill -USR1 $p; armento migrate $p n2 >&2; echo $p"
         );
         let pid = farm.sh("n1", &start).trim().to_owned();
-        until("its child in ps", || once(farm, "sleep 78"));
+        let known = within(LONG, || once(farm, "sleep 78"));
+        let there = || farm.sh("n1", "ps -eo pid,ppid,stat,args | grep -E 'sleep|perl'");
+        assert!(known, "{pid}: {:?}\n{}", listed(farm), there());
         farm.sh("n1", &format!("kill $(pgrep -f '^sleep 78$') {pid}"));
         until("their ends", || {
             listed(farm)

@@ -105,8 +105,10 @@ impl UsageSummary {
             .look(threads.into_iter().map(|t| (t, 0)), Duration::ZERO);
         // Watched, it may be seen between two of its calls.
         self.busy_percent = if s.state == 't' { 100 } else { share };
-        if self.command.is_empty() || self.command.starts_with('[') {
-            self.refresh_command();
+        // Its exec is not always seen: a child that was found right after the fork may run untraced.
+        let command = status::command(self.pid);
+        if !command.starts_with('[') || self.command.is_empty() {
+            self.command = command;
         }
     }
 
