@@ -1,4 +1,4 @@
-//! Memory that the processes of a checkpoint share: who shares it, and what is kept of it.
+//! Memory that the processes of a checkpoint share: which of them map it, and what is kept of it.
 //!
 //! From: `save.rs`. Next: `keeper/src/sharing/sharers.rs`; at a restart `restart.rs`.
 
@@ -74,7 +74,7 @@ pub fn contents(home: &Home) -> Result<Vec<(u32, PageStore)>, Refusal> {
     Ok(all)
 }
 
-/// Notes in `home` who maps what. Before: the processes stand still.
+/// Notes in `home` which processes map what. Before: the processes stand still.
 pub fn note(home: &mut Home, mapped: &[(Pid, ObjectId, u64)]) -> Result<(), Refusal> {
     for (pid, object, size) in mapped {
         let index = home.index(*pid).map_or(0, |at| at as u32);
