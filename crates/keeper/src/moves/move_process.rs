@@ -63,6 +63,12 @@ pub fn move_now(
     storm: bool,
 ) -> Result<(NodeName, MoveCost)> {
     let begun = Instant::now();
+    let group = sharers_of(pid);
+    let joint = group.len() > 1 || maps_shared_object(keep, pid);
+    if joint && *to != Dest::Balance {
+        // It may wait, and another move may come before: what follows looks at them as they are then.
+        turn.widen(&group)?;
+    }
     let (now, held) = place(keep, pid)?;
     if storm || matches!(to, Dest::Node(_)) {
         refuses_move(keep, pid, storm)?;
@@ -73,8 +79,6 @@ pub fn move_now(
             "it came home for a call a moment ago".into(),
         ));
     }
-    let group = sharers_of(pid);
-    let joint = group.len() > 1 || maps_shared_object(keep, pid);
     // Those that share memory go from one host to another by way of home.
     let homeward = matches!(to, Dest::Home | Dest::Hold) || joint && *to != Dest::Balance;
     if homeward && group.iter().any(|p| replays(keep, *p)) {
@@ -86,7 +90,7 @@ pub fn move_now(
         return Err(MigrateError::Stays(Stay::KernelState, why));
     }
     let r = match (to, &now) {
-        _ if joint && *to != Dest::Balance => together(keep, turn, (pid, &group), to, storm),
+        _ if joint && *to != Dest::Balance => together(keep, (pid, &group), to, storm),
         (Dest::Balance, _) => {
             keep.tracer.run(move |t| t.unlock(pid));
             Ok(MoveCost::default())
@@ -127,10 +131,9 @@ pub fn move_now(
     })
 }
 
-/// Processes that share memory move as one. Between two hosts their way is over home.
+/// Processes that share memory move as one. Between two hosts their way is over home. Before: the turns of all are held.
 fn together(
     keep: &Arc<Keep>,
-    turn: &mut MoveLock<'_>,
     (first, group): (Pid, &[Pid]),
     to: &Dest,
     storm: bool,
@@ -145,7 +148,6 @@ fn together(
             return Err(MigrateError::Stays(Stay::UnsupportedCall, why));
         }
     }
-    turn.widen(group)?;
     let mut done = MoveCost::default();
     if let Place::Away(link) = place_of_group(keep, group)? {
         if node == Some(&link.node) {
