@@ -77,7 +77,8 @@ pub fn contents(home: &Home) -> Result<Vec<(u32, PageStore)>, Refusal> {
 /// Notes in `home` which processes map what. Before: the processes stand still.
 pub fn note(home: &mut Home, mapped: &[(Pid, ObjectId, u64)]) -> Result<(), Refusal> {
     for (pid, object, size) in mapped {
-        let index = home.index(*pid).map_or(0, |at| at as u32);
+        let ended = || not_copied(*pid, &MigrateError::Ended);
+        let index = home.index(*pid).ok_or_else(ended)? as u32;
         let known = home
             .memory
             .iter()
