@@ -64,8 +64,10 @@ need-build:
 need-demo: need-build
 	@scripts/need.sh $(LAB) $(DEMO)
 
+TESTS = $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(OTHERS_NAMES) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK) $(BOOT) $(NFS)
+
 need-test: need-build
-	@scripts/need.sh --soft $(LAB) $(DEMO) $(OTHERS) $(LAUNCHERS) $(MPI) $(OTHERS_NAMES) $(GUESTS) $(WEB) $(MACHINES) $(NETWORK) $(BOOT) $(NFS)
+	@scripts/need.sh --soft $(TESTS)
 
 build: need-build
 	$(CARGO) build --release --locked --workspace
@@ -78,8 +80,9 @@ demo: need-demo
 demo-boot: need-test
 	ARMENTO_LONG_TESTS=1 $(CARGO) test --release --locked --bin armento --test debian_diskless -- a_live_root --nocapture
 
-test: need-test
-	@$(XTASK) ci
+# The packages of the tests are installed beside the build.
+test: need-build
+	@$(XTASK) ci --packages $(TESTS)
 
 need-test-all: need-test
 	@scripts/need.sh --soft $(GUESTS_ALL) $(EMULATED) $(MPI_ALL)

@@ -1,9 +1,12 @@
-//! The steps of continuous integration, in order: formatting, clippy, tidy, tests, Debian machines, conformance,
-//! the fault campaign; the long run adds fuzzing and test suites.
+//! The steps of continuous integration, in order: formatting, tidy, the build, tests, clippy, Debian machines,
+//! conformance, the fault campaign; the long run adds fuzzing and test suites.
 //!
-//! Every step runs even when an earlier one failed, so that one run shows all failures. The output is short: failures,
+//! Packages are installed beside the build, which mostly computes; clippy and the image of the Debian machines are made
+//! beside the tests, which mostly wait ([`beside`]). Every step runs even when an earlier one failed, so that one run shows all failures. The output is short: failures,
 //! gaps and skipped tests; files below the build directory have the rest. The last line counts tests: `N passed, N
 //! failed, N skipped`.
+
+mod beside;
 
 use crate::count::{self, Count, Tally};
 use crate::terse::{Panics, Terse};
@@ -27,8 +30,9 @@ const JOBS: &str = "4";
 /// A guest that takes longer hangs. The longest, thousands of moves under `storm-call`, takes a minute beside the others.
 const HANG_S: &str = "180";
 
-/// `Ok(true)` when every step passed.
-pub fn run(long: bool) -> Result<bool> {
+/// `Ok(true)` when every step passed. `packages`: Debian's, which the tests need.
+pub fn run(long: bool, packages: &[String]) -> Result<bool> {
+    let mut packages = beside::Packages::install(packages)?;
     let mut sum = Sum::default();
     let mut bad: Vec<&str> = Vec::new();
     let mut note = |name: &'static str, good: bool| {
@@ -37,18 +41,24 @@ pub fn run(long: bool) -> Result<bool> {
         }
     };
 
-    note(
-        "fmt",
-        component(&mut sum, "fmt", &["fmt", "--all", "--check"])?,
-    );
-    note("clippy", component(&mut sum, "clippy", CLIPPY)?);
+    if has_component(&mut sum, "fmt") {
+        note("fmt", step("fmt", || cargo(&["fmt", "--all", "--check"]))?);
+    }
     note("tidy", step("tidy", || tidy::run(&root()))?);
+    packages.check()?;
     note("build", step("build", build)?);
+    packages.wait()?;
+    let checks = beside::Checks::new(has_component(&mut sum, "clippy").then_some(CLIPPY));
+    let usual = usual_tests(long);
     note(
         "tests",
-        step("tests", || tests(&mut sum, &usual_tests(long)))?,
+        step("tests", || tests(&mut sum, &usual, || checks.start()))?,
     );
-    note("debian", step("debian", || tests(&mut sum, &debian(long)))?);
+    note("clippy", clippy(checks)?);
+    note(
+        "debian",
+        step("debian", || tests(&mut sum, &debian(long), || ()))?,
+    );
     if long {
         let fuzz = || fuzz::step(&mut sum.count, FUZZ_LONG_S);
         note("fuzz", step("fuzz", fuzz)?);
@@ -87,7 +97,7 @@ struct Sum {
 const FAILURES_MAX: usize = 60;
 
 /// Time limits of tests and conformance, seconds, so that a hang does not use up the server's 35 minutes. A cold build
-/// with clippy takes 6 to 11 minutes on two cores, the tests ten to thirteen, Debian machines three to six, conformance six to
+/// takes 6 to 11 minutes on two cores, the tests ten to fourteen with clippy beside them, Debian machines three to six, conformance six to
 /// seven, the fault campaign half of one.
 const TESTS_S_MAX: u32 = 1020;
 const CONFORMANCE_S_MAX: u32 = 660;
@@ -148,19 +158,29 @@ fn step(name: &str, run: impl FnOnce() -> Result<bool>) -> Result<bool> {
     Ok(good)
 }
 
-/// A step that needs a toolchain component which small Rust installations lack.
-fn component(sum: &mut Sum, name: &str, args: &[&str]) -> Result<bool> {
+/// Whether a toolchain component is there, which small Rust installations lack.
+fn has_component(sum: &mut Sum, name: &str) -> bool {
     let present = || quiet(Command::new("cargo").args([name, "--version"]));
     if !present() {
         let package = if name == "fmt" { "rustfmt" } else { name };
         let _ = quiet(Command::new("rustup").args(["component", "add", package]));
     }
-    if !present() {
+    let has = present();
+    if !has {
         println!("== {name}: skipped: this Rust installation has no cargo {name}");
         sum.count.skipped += 1;
-        return Ok(true);
     }
-    step(name, || cargo(args))
+    has
+}
+
+/// Waits for clippy, which has run beside the tests, and prints what it found.
+fn clippy(checks: beside::Checks) -> Result<bool> {
+    let found = checks.finish()?;
+    print!("{}", found.said);
+    let word = if found.passed { "passed" } else { "FAILED" };
+    let seconds = found.took.as_secs_f64();
+    println!("== clippy: {word} in {seconds:.0} s beside the tests");
+    Ok(found.passed)
 }
 
 pub fn quiet(c: &mut Command) -> bool {
@@ -257,7 +277,8 @@ fn debian(long: bool) -> Tests {
     }
 }
 
-fn tests(sum: &mut Sum, what: &Tests) -> Result<bool> {
+/// Runs them; `begun` is called when the first has written something.
+fn tests(sum: &mut Sum, what: &Tests, begun: impl FnOnce()) -> Result<bool> {
     let mut c = bounded(Path::new("cargo"), what.seconds_max);
     c.args([
         "test",
@@ -278,16 +299,20 @@ fn tests(sum: &mut Sum, what: &Tests) -> Result<bool> {
     if what.long {
         c.env("ARMENTO_LONG_TESTS", "1");
     }
-    let begun = Instant::now();
+    let start = Instant::now();
+    let mut begun = Some(begun);
     let mut child = c.spawn().context("cargo test did not start")?;
     let (mut tally, mut terse) = (Tally::default(), Terse::default());
     let mut panics = Panics::default();
     let out = child.stdout.take().context("cargo test has no output")?;
     for line in BufReader::new(out).split(b'\n') {
         let line = line?;
+        if let Some(begun) = begun.take() {
+            begun();
+        }
         let line = String::from_utf8_lossy(&line);
         // With the seconds since the step began: which tests take long.
-        writeln!(log, "{:6.1} {line}", begun.elapsed().as_secs_f64())?;
+        writeln!(log, "{:6.1} {line}", start.elapsed().as_secs_f64())?;
         if let Some(told) = terse.line(&line) {
             println!("{told}");
         }

@@ -22,9 +22,9 @@ use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask ci [--long] | tidy | gen | fuzz [ARGS…] | bench [ARGS…]
-  ci      formatting, clippy, tidy, every test, the decoders fuzzed for seconds, conformance once per mode,
-          a small fault campaign;
+const USAGE: &str = "usage: cargo xtask ci [--long] [--packages NAME…] | tidy | gen | fuzz [ARGS…] | bench [ARGS…]
+  ci      formatting, tidy, every test, clippy, conformance once per mode, a small fault campaign;
+          --packages: Debian packages to install first, all words that follow;
           --long: conformance three times with all guests, the test suites of programs, the long tests,
           the decoders fuzzed for an hour, 10,000 moves of the fault campaign
   tidy    the rules of the house: layers, file lengths, words, unsafe, stale paths
@@ -48,7 +48,12 @@ fn main() -> ExitCode {
 fn dispatch(args: &[String]) -> Result<bool> {
     let rest = args.get(1..).unwrap_or_default();
     match args.first().map(String::as_str) {
-        Some("ci") => ci::run(rest.iter().any(|a| a == "--long")),
+        Some("ci") => {
+            let mut words = rest.splitn(2, |a| a == "--packages");
+            let options = words.next().unwrap_or_default();
+            let packages = words.next().unwrap_or_default();
+            ci::run(options.iter().any(|a| a == "--long"), packages)
+        }
         Some("tidy") => tidy::run(&root()),
         Some("gen") => generate::write(&root()).map(|()| true),
         Some("fuzz") => fuzz::command(rest),

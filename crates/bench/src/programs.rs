@@ -11,6 +11,7 @@ const HEADER: (&str, &str) = ("clock.h", include_str!("../programs/clock.h"));
 const SOURCES: &[(&str, &str)] = &[
     ("bulk", include_str!("../programs/bulk.c")),
     ("calls", include_str!("../programs/calls.c")),
+    ("dirty", include_str!("../programs/dirty.c")),
     ("echo", include_str!("../programs/echo.c")),
     ("execs", include_str!("../programs/execs.c")),
     ("forks", include_str!("../programs/forks.c")),

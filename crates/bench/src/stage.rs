@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// Workloads run as an ordinary user: root's programs stay home unless a node allows them.
-const USER: &str = "nobody";
+pub const USER: &str = "nobody";
 /// Time limit for actions of less than a second.
 pub const SOON: u64 = 20;
 /// Time limit for touching memory that the hypervisor must provide first.

@@ -31,6 +31,8 @@ enum Cli {
         #[arg(required = true)]
         kernels: Vec<String>,
     },
+    /// Build the small image of Debian 12 where it is missing, and end
+    Image,
 }
 
 fn main() -> Result<()> {
@@ -39,17 +41,17 @@ fn main() -> Result<()> {
         trixie,
         put,
         kernels,
-    } = Cli::parse();
+    } = Cli::parse()
+    else {
+        return image(Suite::Bookworm, Kind::Small).map(drop);
+    };
     let suite = if trixie {
         Suite::Trixie
     } else {
         Suite::Bookworm
     };
     let kind = if full { Kind::Full } else { Kind::Small };
-    let image = match Image::ready(suite, kind)? {
-        Ok(image) => image,
-        Err(missing) => bail!("{missing} is missing"),
-    };
+    let image = image(suite, kind)?;
     let site = Arc::new(Site::new()?);
     let mut machines = Vec::new();
     for (number, kernel) in (1..).zip(&kernels) {
@@ -81,4 +83,11 @@ fn main() -> Result<()> {
         rest.clear();
     }
     Ok(())
+}
+
+fn image(suite: Suite, kind: Kind) -> Result<Image> {
+    match Image::ready(suite, kind)? {
+        Ok(image) => Ok(image),
+        Err(missing) => bail!("{missing} is missing"),
+    }
 }

@@ -14,6 +14,7 @@ mod others;
 mod owner;
 mod pause;
 mod rest;
+mod safe;
 mod screen;
 mod stalls;
 mod start;
@@ -67,7 +68,7 @@ const fn of_moves(name: &'static str, run: Run) -> Bench {
     }
 }
 
-pub const BENCHES: [Bench; 17] = [
+pub const BENCHES: [Bench; 18] = [
     everyday("home", home::run, false),
     everyday("start", start::run, false),
     everyday("birth", birth::run, false),
@@ -80,6 +81,7 @@ pub const BENCHES: [Bench; 17] = [
     of_farms("owner", owner::run),
     of_farms("make", make::run),
     of_farms("talk", talk::run),
+    of_farms("safe", safe::run),
     of_moves("first", first::run),
     of_moves("bytes", bytes::run),
     of_moves("beside", beside::run),
@@ -93,6 +95,7 @@ moves of every size: cargo xtask bench engine
 top with 1,000 nodes, a history of a million jobs: cargo xtask bench screen history
 an idle farm, a returning owner: cargo xtask bench rest owner
 connections between moved processes: cargo xtask bench talk
+checkpoints, and a node that is lost: cargo xtask bench safe
 makespans of scenarios: armento lab play scenarios/paper-equal.toml --policy armento,static,parallel
 conform: all guests, four modes, three times, all equal to native: armento conform --strict --runs 3
 demo: farm time / single-node time <= 0.30: armento demo --json demo.json";
