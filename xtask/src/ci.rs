@@ -49,10 +49,10 @@ pub fn run(long: bool, packages: &[String]) -> Result<bool> {
     note("build", step("build", build)?);
     packages.wait()?;
     let checks = beside::Checks::new(has_component(&mut sum, "clippy").then_some(CLIPPY));
-    let usual = usual_tests(long);
+    let first = usual_tests(long);
     note(
         "tests",
-        step("tests", || tests(&mut sum, &usual, || checks.start()))?,
+        step("tests", || tests(&mut sum, &first, || checks.start()))?,
     );
     note("clippy", clippy(checks)?);
     note(

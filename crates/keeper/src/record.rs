@@ -28,6 +28,10 @@ use xxhash_rust::xxh3::Xxh3;
 pub const BYTES_MAX: usize = 64 << 20;
 /// What one entry takes beside its results.
 const ENTRY: usize = 64;
+/// A replay takes as long as what it repeats, on a node that is as fast and as free: this many times as long, and this
+/// much longer, means that it does not end.
+const SLOWER: u32 = 20;
+const REPLAY_EXTRA: Duration = Duration::from_secs(60);
 /// Signals that are kept to come again.
 const SIGNALS_MAX: usize = 1024;
 
@@ -178,6 +182,10 @@ pub struct Record {
 struct State {
     /// Since when there is a checkpoint that it begins with.
     since: Option<Instant>,
+    /// When the last call was noted.
+    last: Option<Instant>,
+    /// When a body last began to make its calls again.
+    rewound: Option<Instant>,
     threads: HashMap<Tid, Thread>,
     calls: u64,
     bytes: usize,
@@ -263,6 +271,8 @@ impl Record {
             return;
         }
         st.calls += 1;
+        let now = Instant::now();
+        st.last = Some(now);
         let poked = answer.poke.as_ref().map_or(0, |(_, bytes)| bytes.len());
         st.bytes += ENTRY + answer.outs.len() + poked;
         if st.bytes > BYTES_MAX {
@@ -273,7 +283,7 @@ impl Record {
         let thread = st.threads.entry(tid).or_default();
         // A result may come late, when others are compared already.
         let at_end = thread.next == thread.entries.len();
-        let done = answer.begun.map(|_| Instant::now());
+        let done = answer.begun.map(|_| now);
         let answer = Answer { done, ..answer };
         thread.entries.push(Entry { call, nr, answer });
         thread.next += usize::from(at_end);
@@ -324,6 +334,7 @@ impl Record {
     /// Its calls are compared from the first on.
     pub fn start_over(&self) {
         let mut st = lock(&self.st);
+        st.rewound = Some(Instant::now());
         st.threads.values_mut().for_each(|t| t.next = 0);
     }
 
@@ -386,6 +397,16 @@ impl Record {
         };
         let mut next = st.threads.values().filter_map(|t| t.entries.get(t.next));
         next.any(before)
+    }
+
+    /// Whether making the recorded calls again takes longer than any node is slower: it does not come to the next one. The
+    /// answer: how long it has taken.
+    pub fn replays_too_long(&self) -> Option<Duration> {
+        let st = lock(&self.st);
+        let before = st.last?.saturating_duration_since(st.since?);
+        let now = st.rewound?.elapsed();
+        let behind = st.threads.values().any(|t| t.next < t.entries.len());
+        (behind && now > before * SLOWER + REPLAY_EXTRA).then_some(now)
     }
 
     /// Whether some thread has not made all its recorded calls again.
@@ -490,6 +511,23 @@ mod tests {
         assert_eq!((r.expects(1), r.replays()), (None, false));
         // Of a thread that did not exist then.
         assert_eq!(r.next(3, id(0)), Next::Live);
+    }
+
+    #[test]
+    fn a_replay_that_does_not_end_is_noticed() {
+        let r = with_calls();
+        assert_eq!(r.replays_too_long(), None);
+        r.rewind();
+        assert_eq!(r.replays_too_long(), None);
+        let longer = REPLAY_EXTRA + Duration::from_secs(30);
+        let earlier = Instant::now().checked_sub(longer);
+        lock(&r.st).rewound = earlier;
+        assert!(earlier.is_none() || r.replays_too_long() > Some(REPLAY_EXTRA));
+        // All calls were made again.
+        r.next(1, id(0));
+        r.next(1, id(1));
+        r.next(2, id(5));
+        assert_eq!(r.replays_too_long(), None);
     }
 
     #[test]

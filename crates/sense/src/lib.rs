@@ -21,7 +21,7 @@ mod withheld;
 
 pub use cgroup::{Controller, OWN, controller, controller_at};
 pub use cpu::{claimed_cpu_set, claimed_xsave, cpu_set, xsave};
-pub use memory::available_kib;
+pub use memory::{available_kib, half_of_available};
 pub use owner::typed_ago;
 pub use sample::{Given, Sample, Sampler, boot_incarnation, kernel_release};
 pub use smooth::Smooth;

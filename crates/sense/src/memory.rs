@@ -6,6 +6,11 @@ pub fn available_kib() -> u64 {
     machine_kib(&text, false).1
 }
 
+/// Most of this node's memory that one checkpoint may take, bytes: half of what is available now.
+pub fn half_of_available() -> u64 {
+    available_kib() * 1024 / 2
+}
+
 /// KiB of one line of `/proc/meminfo`.
 pub(crate) fn meminfo_kib(text: &str, key: &str) -> Option<u64> {
     let line = text

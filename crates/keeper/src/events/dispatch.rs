@@ -7,7 +7,7 @@ use super::housekeeping::{send_back, watch_leases, watch_signalfds};
 use crate::hosts::{watch_hosts, watch_mounts};
 use crate::lifecycle::{process_gone, scan_children};
 use crate::observers::{watch_counters, watch_cpu_sleepers};
-use crate::safe::{watch_checkpoints, watch_recovered};
+use crate::safe::{watch_checkpoints, watch_recovered, watch_replays};
 use crate::signals::{BACKLOG_PAUSE, end_blocked, pass_on_backlog, thread_stopped};
 use crate::state::Tree;
 use crate::sync::lock;
@@ -62,6 +62,7 @@ impl World for Tree {
             watch_cpu_sleepers(&self.keep);
             watch_checkpoints(self);
             watch_recovered(self);
+            watch_replays(self);
         }
         if self.beat.elapsed() > BEAT {
             self.beat = Instant::now();

@@ -5,6 +5,7 @@
 
 use super::come_home::{TRY_AGAIN, come_home, come_home_observed};
 use super::move_process::{is_begun_elsewhere, move_process};
+use super::outcome::MoveCost;
 use super::placement::place_at_exec;
 use super::storm;
 use crate::calls::make_call;
@@ -13,9 +14,11 @@ use crate::sharing::{partner_of_stay, sharers_of};
 use crate::state::{Keep, MoveQueue, StayReason, Task, Why, tell_user};
 use crate::traced::{hold_for_user, mark_placed, release_hold};
 use armento_client::api::{Dest, Report};
-use armento_model::{Pid, Stay};
-use armento_tracee::sys;
+use armento_migrate::Result;
+use armento_model::{NodeName, Pid, Stay};
+use armento_tracee::{spawn, sys};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Carries out what comes into `tasks`, for ever.
 pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
@@ -27,7 +30,10 @@ pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
                 cannot_come_home(task.pid, why);
             }
             Why::Call(stay, why) => {
-                come_home(keep, task.pid, &StayReason::new(*stay, why), TRY_AGAIN);
+                let kept = StayReason::new(*stay, why);
+                if !come_home(keep, task.pid, &kept, TRY_AGAIN) {
+                    later(keep, task);
+                }
             }
             Why::Observed(by) => come_home_observed(keep, task.pid, *by),
             Why::Dump => {
@@ -56,6 +62,21 @@ pub fn run_moves(keep: &Arc<Keep>, tasks: &MoveQueue) {
             armento_tracee::sys::give_back();
         }
     }
+}
+
+/// Between rounds of tries to bring a body home that waits for a call. What stands against it ends by itself, but not soon:
+/// a replay, a vfork child that runs on, memory that home is short of. `armento why` tells it.
+const NEXT_ROUND: Duration = Duration::from_secs(1);
+
+fn later(keep: &Arc<Keep>, task: Task) {
+    if !keep.move_queue.put_off(task.pid) {
+        return;
+    }
+    let k = keep.clone();
+    spawn::soon("come home", move || {
+        std::thread::sleep(NEXT_ROUND);
+        k.move_queue.come_now(task);
+    });
 }
 
 /// The call waits for a home where its program cannot run.
@@ -102,11 +123,30 @@ fn balance(keep: &Arc<Keep>, task: &Task, ticket: u64) {
     });
 }
 
+/// Waits before a busy process is tried again for its user: it forks or execs at this moment, or another that shares its
+/// memory does.
+const BUSY_WAITS_MS: [u64; 5] = [20, 50, 100, 200, 400];
+
+/// Moves it; for its user more than once.
+fn carry_out(keep: &Arc<Keep>, task: &Task) -> Result<(NodeName, MoveCost)> {
+    let by_user = matches!(task.why, Why::User(_));
+    let mut waits = BUSY_WAITS_MS.iter().filter(|_| by_user);
+    loop {
+        let done = move_process(keep, task.pid, &task.to, false);
+        match (&done, waits.next()) {
+            (Err(e), Some(ms)) if e.stay() == Stay::Busy => {
+                std::thread::sleep(Duration::from_millis(*ms));
+            }
+            _ => return done,
+        }
+    }
+}
+
 fn order(keep: &Arc<Keep>, task: &Task, ticket: u64) {
     let pid = task.pid;
     let r = match task.to {
-        Dest::Hold => hold_for_user(keep, pid, || move_process(keep, pid, &Dest::Hold, false)),
-        _ => move_process(keep, pid, &task.to, false),
+        Dest::Hold => hold_for_user(keep, pid, || carry_out(keep, task)),
+        _ => carry_out(keep, task),
     };
     let placed = matches!(task.to, Dest::Node(_) | Dest::Home);
     if r.is_ok() && placed && matches!(task.why, Why::User(_)) {

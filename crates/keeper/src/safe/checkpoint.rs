@@ -6,7 +6,7 @@
 //! It is a move up to the flip, which never comes: home keeps what has come, and tells the host that the move is
 //! cancelled. From the freeze to that the program stands still.
 
-use super::take::{Outcome, ask_for_it, bytes_max, go_on, reason_of_source, takes_one};
+use super::take::{Outcome, ask_for_it, go_on, reason_of_source, takes_one};
 use super::together;
 use crate::calls::make_call;
 use crate::deputy::HostLink;
@@ -136,7 +136,9 @@ fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {
     };
     let pages = match pages {
         Some(pages) => pages,
-        None => Arc::new(Mutex::new(PageStore::in_memory(bytes_max())?)),
+        None => Arc::new(Mutex::new(PageStore::in_memory(
+            armento_sense::half_of_available(),
+        )?)),
     };
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[&link]);

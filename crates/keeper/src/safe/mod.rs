@@ -14,5 +14,5 @@ mod together;
 
 pub(crate) use checkpoint::{make_checkpoints, watch_checkpoints};
 pub(crate) use rebuild::send_kept;
-pub(crate) use recover::{build, build_again, choose, watch_recovered};
+pub(crate) use recover::{build, build_again, choose, watch_recovered, watch_replays};
 pub(crate) use take::{Ordered, go_on, order_copy};

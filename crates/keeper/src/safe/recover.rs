@@ -10,7 +10,7 @@
 use super::rebuild::{calls_broken, files_are_as_they_were, flip, kept, reason, send_kept};
 use super::together;
 use crate::calls::serve_host;
-use crate::hosts::{connect_host, end_lost, open_connection};
+use crate::hosts::{connect_host, end_lost, end_other_way, open_connection};
 use crate::state::{Keep, Kept, Moment, Process, READY_MAX, Safe, Task, Tree, Why, await_ready};
 use armento_client::api::{Answer, Ask, Dest, Report};
 use armento_migrate::{MigrateError, Result};
@@ -196,6 +196,22 @@ fn recovered(t: &mut Tree, pid: Pid) -> u64 {
     let p = t.procs.get(&pid);
     let record = p.and_then(|p| p.common.record.as_ref());
     record.map_or(0, |r| r.size().calls)
+}
+
+/// Ends those whose replay does not end.
+pub fn watch_replays(t: &mut Tree) {
+    let late = |p: &Process| {
+        let record = p.common.record.as_ref()?;
+        record.replays_too_long().map(|took| (p.pid, took))
+    };
+    let all: Vec<_> = t.procs.values().filter_map(late).collect();
+    for (pid, took) in all {
+        let what = format!(
+            "for {} s it did not make the calls again that it had made before",
+            took.as_secs()
+        );
+        end_other_way(t, pid, &what);
+    }
 }
 
 /// A body that was built on this node comes home when its calls were compared.

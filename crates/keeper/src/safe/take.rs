@@ -13,10 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
 
-/// Most of this node's memory that the checkpoints of one process may take: a part of what is available when the first is
-/// made.
-const PART_OF_MEMORY: u64 = 2;
-
 /// Whether its body is on another node, which answers, and no move of it is under way.
 pub fn takes_one(t: &Tree, p: &Process) -> bool {
     let there = p.link().filter(|l| l.node != t.keep.settings.node);
@@ -30,10 +26,6 @@ pub enum Outcome {
     /// It cannot be had just now: a move is under way, or the link is down.
     Later,
     Refused(Stay),
-}
-
-pub fn bytes_max() -> u64 {
-    armento_sense::available_kib() * 1024 / PART_OF_MEMORY
 }
 
 /// The connection over which the host sends it.

@@ -7,7 +7,7 @@
 //! in which they had depended on each other (`keeper/src/calls/replay.rs`).
 
 use super::rebuild::{calls_broken, files_are_as_they_were, flip, kept, reason, send_kept};
-use super::take::{Ordered, Outcome, bytes_max, go_on, order_copy, takes_one};
+use super::take::{Ordered, Outcome, go_on, order_copy, takes_one};
 use crate::calls::serve_host;
 use crate::deputy::HostLink;
 use crate::hosts::{connect_host, open_connection};
@@ -122,7 +122,12 @@ fn copy_all(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<Vec
         let known = move |t: &mut Tree| t.procs.get(&p)?.safe.as_ref()?.pages();
         match keep.tracer.run(known).flatten() {
             Some(pages) => Ok((p, pages)),
-            None => Ok((p, Arc::new(Mutex::new(PageStore::in_memory(bytes_max())?)))),
+            None => Ok((
+                p,
+                Arc::new(Mutex::new(PageStore::in_memory(
+                    armento_sense::half_of_available(),
+                )?)),
+            )),
         }
     };
     let stores = group.iter().map(store).collect::<Result<Vec<_>>>()?;

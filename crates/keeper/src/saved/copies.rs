@@ -22,8 +22,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Most of this node's memory that a checkpoint may take until it is written: a part of what is available.
-const PART_OF_MEMORY: u64 = 2;
 /// Calls that a body had made before it stood still have ended by then.
 const CALLS_MAX: Duration = Duration::from_secs(5);
 const CALLS_LOOK: Duration = Duration::from_millis(1);
@@ -296,7 +294,7 @@ impl Drop for Copies<'_> {
 }
 
 fn new_store() -> Result<Arc<Mutex<PageStore>>> {
-    let bytes_max = armento_sense::available_kib() * 1024 / PART_OF_MEMORY;
+    let bytes_max = armento_sense::half_of_available();
     Ok(Arc::new(Mutex::new(PageStore::in_memory(bytes_max)?)))
 }
 

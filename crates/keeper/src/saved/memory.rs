@@ -55,7 +55,7 @@ pub fn open(home: &Home) -> HashSet<ObjectId> {
 
 /// Content of memory that is open, as it is now. Before: the processes stand still.
 pub fn contents(home: &Home) -> Result<Vec<(u32, PageStore)>, Refusal> {
-    let bytes_max = armento_sense::available_kib() * 1024 / 2;
+    let bytes_max = armento_sense::half_of_available();
     let copy = |e: &dyn std::fmt::Display| {
         let what = format!("memory of memfd_create cannot be copied: {e}; nothing was written");
         refused("not-copied", what, "try again when memory is free")

@@ -239,9 +239,7 @@ fn mapped_files(keep: &Keep, files: &[MappedFile]) -> Result<(Files, Vec<Arc<Fil
 }
 
 fn pages_of(file: &Reader, pid: Pid, body: &SavedBody) -> Result<PageStore> {
-    const PART_OF_MEMORY: u64 = 2;
-    let bytes_max = armento_sense::available_kib() * 1024 / PART_OF_MEMORY;
-    let mut pages = PageStore::in_memory(bytes_max)?;
+    let mut pages = PageStore::in_memory(armento_sense::half_of_available())?;
     file.pages(pid, &mut |at, page| match page {
         Page::Bytes(bytes) => pages.stage(at, bytes).map_err(Unread::from),
         Page::Zeros(n) => {

@@ -50,6 +50,8 @@ const TASKS_MAX: usize = 10_000;
 pub struct MoveQueue {
     queue: Mutex<VecDeque<Task>>,
     more: Condvar,
+    /// Processes whose task comes later.
+    later: Mutex<HashSet<Pid>>,
 }
 
 impl MoveQueue {
@@ -65,6 +67,17 @@ impl MoveQueue {
     pub fn push_standing(&self, t: Task) {
         lock(&self.queue).push_back(t);
         self.more.notify_one();
+    }
+
+    /// Whether the process is the first of its number that is put off; then [`MoveQueue::come_now`] follows.
+    pub fn put_off(&self, pid: Pid) -> bool {
+        lock(&self.later).insert(pid)
+    }
+
+    /// A task that was put off.
+    pub fn come_now(&self, t: Task) {
+        lock(&self.later).remove(&t.pid);
+        self.push_standing(t);
     }
 
     pub fn push_urgent(&self, t: Task) {

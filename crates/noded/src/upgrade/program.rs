@@ -223,7 +223,8 @@ pub fn versions_of(path: &Path) -> Result<ProgramVersions, FarmError> {
                 "{} does not run here, or is not armento; nothing was changed",
                 path.display()
             );
-            let hint = "is it built for this processor and its C library? start it with --version";
+            let hint = "is it built for this processor and its C library, and does its file system allow programs (noexec)? start \
+                        it with --version; --package unpacks below TMPDIR";
             Err(FarmError::Refused(refusal("bad-program", what, hint)))
         }
     }
