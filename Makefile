@@ -3,7 +3,7 @@
 #   make demo       24 encoders spread over a farm of four nodes on this machine;
 #                   data in target/demo.json, picture in target/demo.svg
 #   make demo-boot  two machines without a disk, in QEMU, become nodes; a boot server dies, and nothing is lost
-#   make test       everything the server checks (some 33 minutes on 2 cores, cold)
+#   make test       everything the server checks (some 30 minutes on 2 cores, cold)
 #   make test-all   make test, then conformance twice more, the test suites of programs, the long tests, the package
 #                   and farms of Debian machines in QEMU
 #   make bench      the measured bars (cargo xtask bench)

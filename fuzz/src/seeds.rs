@@ -22,8 +22,8 @@ use armento_wire::codec::{Codec, Shrink};
 use armento_wire::pages::{Holds, PAGE, Part, head, plain_head};
 use armento_wire::sockets::{EndId, Meeting, Recall, SocketNews, SocketOrder};
 use armento_wire::talk::{
-    Beginning, DirectFile, FileKey, Hello, MountSeen, ObjectId, Posted, ProofFile, Purpose, Signal,
-    TALK, ToHome, ToHost, Whither, encode,
+    Beginning, DirectFile, FileKey, Hello, MountSeen, ObjectId, Posted, ProofFile, Purpose,
+    ServedRead, Signal, TALK, ToHome, ToHost, Whither, encode,
 };
 use armento_wire::write_frame;
 
@@ -181,6 +181,14 @@ fn talk() -> Vec<Seed> {
             pid,
             list: vec![(3, 1 << 33), (5, 0)],
         },
+        ToHome::Reads {
+            list: vec![ServedRead {
+                tid,
+                nr: 0,
+                args: [3, 0x7000, 2048, 0, 0, 0],
+                ret: 2048,
+            }],
+        },
         ToHome::MountSeen {
             seq: 6,
             seen: Ok(Box::new(MountSeen {
@@ -301,6 +309,7 @@ fn talk() -> Vec<Seed> {
             fd: 3,
             errno: 5,
         },
+        ToHost::TellReads { pid, fd: 3 },
         ToHost::Direct {
             tid,
             seq: 9,

@@ -56,7 +56,7 @@ struct Args {
     /// Fewer samples and less memory: only tests that the benches work
     #[arg(long)]
     quick: bool,
-    /// Of `pause` and `bulk`: only the cases with this in their names
+    /// Of `pause`, `bulk` and `safe`: only the cases with this in their names
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Write facts, rows and raw samples to this file

@@ -31,7 +31,7 @@ pub use xsave::{Part, XSAVE_MAX, Xsave};
 /// Version of the engine's own protocol (calls, bulk). Sides that are one version apart use the older one's
 /// ([`common_engine`]): the newer sends nothing that came with its own. Any other difference is [`Stay::EngineVersion`].
 /// Additions to messages come behind what was there (`wire/src/talk.rs`).
-pub const ENGINE_VERSION: u32 = 28;
+pub const ENGINE_VERSION: u32 = 29;
 
 /// The version that two engines use between them: that of the older one, which the newer one understands; `None`: they are more
 /// than one version apart.

@@ -240,6 +240,20 @@ pub enum ToHome {
     },
     Socket(SocketNews),
     Alive,
+    /// Calls on a descriptor that is read ahead, answered from what came before (`ToHost::TellReads`), thread by thread in their
+    /// order. Since engine 29.
+    Reads {
+        list: Vec<ServedRead>,
+    },
+}
+
+/// A read(2), pread64(2) or lseek(2) that a host answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServedRead {
+    pub tid: HomeTid,
+    pub nr: u16,
+    pub args: [u64; 6],
+    pub ret: i64,
 }
 
 /// What a host sees below a mount that both nodes declare as shared.
@@ -558,7 +572,16 @@ pub enum ToHost {
     Alive,
     /// No process of the tree is on its way: a host without guests ends. Its keeper becomes another program.
     End,
+    /// The process is kept safe: what is answered of this descriptor is told (`ToHome::Reads`). Before the first `Ahead` of it.
+    /// Since engine 29.
+    TellReads {
+        pid: HomePid,
+        fd: i32,
+    },
 }
+
+/// The engine version that brought `ToHome::Reads`.
+pub const READS_SINCE: u32 = 29;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Whither {

@@ -8,7 +8,7 @@ use armento_model::{CpuTime, FileCounts, FileIdentity, HomePid, HomeTid, Stay};
 use armento_wire::bulk;
 use armento_wire::call::{CALL, Call, REPLY, call_head};
 use armento_wire::talk::{
-    FileKey, MountSeen, ProofFile, Signal, TALK, ToHome, Usage, Words, decode, encode,
+    FileKey, MountSeen, ProofFile, ServedRead, Signal, TALK, ToHome, Usage, Words, decode, encode,
 };
 use std::fs;
 
@@ -249,6 +249,21 @@ fn unknown_processes(liar: &mut Liar, number: i32) {
         ToHome::Offsets {
             pid,
             list: vec![(0, u64::MAX); 10_000],
+        },
+        ToHome::Reads {
+            list: [
+                libc::SYS_read,
+                libc::SYS_pread64,
+                libc::SYS_lseek,
+                libc::SYS_write,
+            ]
+            .map(|nr| ServedRead {
+                tid: pid.leader(),
+                nr: nr as u16,
+                args: [0, u64::MAX, u64::MAX, u64::MAX, 0, 0],
+                ret: i64::MAX,
+            })
+            .to_vec(),
         },
         seen_elsewhere(seq, "../../../tmp/secret"),
         ToHome::Freezing { mv, pid, seq },

@@ -40,7 +40,9 @@ pub use dispatch::serve;
 pub use file_fetch::fetch_file;
 pub use names::working_directory;
 pub use posted_calls::{About, descriptor_known};
-pub use readahead::{Piece, end_readahead, end_readahead_of, readahead_came, send_positions};
+pub use readahead::{
+    Piece, end_readahead, end_readahead_of, readahead_came, send_positions, tell_reads,
+};
 pub use reply::reply;
 pub use socket_link::socket_came;
 pub use socket_orders::socket_order;

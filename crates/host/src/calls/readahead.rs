@@ -12,7 +12,7 @@ use crate::state::{GuestThread, Host, Listing, Process, Shared, Special, Waiting
 use crate::sync::lock;
 use armento_model::HomePid;
 use armento_tracee::notify::Notice;
-use armento_wire::talk::{From, READAHEAD_MAX, ToHome};
+use armento_wire::talk::{From, READAHEAD_MAX, ServedRead, ToHome};
 use std::sync::Arc;
 
 type ReadAhead = crate::state::ReadAhead<WaitingRead>;
@@ -31,6 +31,9 @@ const PATIENCE_MAX: u32 = 1 << 16;
 /// half of a piece is left.
 pub const PIECE: u32 = 256 << 10;
 
+/// Calls on a descriptor that are told before home sends more of the file: beyond, they go home themselves.
+const TOLD_MAX: u32 = 4096;
+
 /// Descriptors of a process that may be read ahead at once.
 const STREAMS_MAX: usize = 32;
 
@@ -40,10 +43,12 @@ const COUNTS_MAX: usize = 64;
 /// lseek: answered when it leads to bytes that are here. `false`: it ends the read-ahead, and is forwarded.
 pub fn seek(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool {
     let mut a = lock(&thread.proc.readahead);
-    let s = a.streams.get_mut(&fd).filter(|s| s.waiter.is_none());
-    match s.and_then(|s| s.seek(n.args[1] as i64, n.args[2] as i32)) {
-        Some(pos) => {
+    let s = a.streams.get_mut(&fd);
+    let s = s.filter(|s| s.waiter.is_none() && may_answer(s));
+    match s.and_then(|s| s.seek(n.args[1] as i64, n.args[2] as i32).zip(Some(s))) {
+        Some((pos, s)) => {
             count_read(thread, 0);
+            tell(shared, thread, n, (s, pos as i64));
             shared.listener.reply(n.id, pos as i64);
             true
         }
@@ -53,15 +58,50 @@ pub fn seek(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool 
 
 /// pread: answered when its bytes are here.
 pub fn read_at(shared: &Shared, thread: &GuestThread, n: &Notice, fd: i32) -> bool {
-    let a = lock(&thread.proc.readahead);
-    let bytes = a.streams.get(&fd).and_then(|s| s.at(n.args[3], n.args[2]));
+    let mut a = lock(&thread.proc.readahead);
+    let Some(s) = a.streams.get_mut(&fd).filter(|s| may_answer(s)) else {
+        return false;
+    };
+    let bytes = s.at(n.args[3], n.args[2]);
     // The kernel has the right error for memory that cannot be written.
     let Some(bytes) = bytes.filter(|b| thread.write(n.args[1], b)) else {
         return false;
     };
-    count_read(thread, bytes.len() as u64);
-    shared.listener.reply(n.id, bytes.len() as i64);
+    let len = bytes.len() as u64;
+    count_read(thread, len);
+    tell(shared, thread, n, (s, len as i64));
+    shared.listener.reply(n.id, len as i64);
     true
+}
+
+/// Whether home can be told of one more: it was not told of too many since its last word about the file, which it may not have
+/// heard yet.
+fn may_answer(s: &Stream) -> bool {
+    s.told.is_none_or(|told| told < TOLD_MAX)
+}
+
+/// Before the answer: what the thread does next goes home behind it.
+fn tell(shared: &Shared, thread: &GuestThread, n: &Notice, (s, ret): (&mut Stream, i64)) {
+    if let Some(told) = &mut s.told {
+        *told += 1;
+        shared.home.tell_read(ServedRead {
+            tid: thread.tid,
+            nr: n.nr as u16,
+            args: n.args,
+            ret,
+        });
+    }
+}
+
+/// What is read of this descriptor is to be told.
+pub fn tell_reads(host: &Host, pid: HomePid, fd: i32) {
+    let Some(thread) = host.threads.of_home(pid.leader()) else {
+        return;
+    };
+    let mut a = lock(&thread.proc.readahead);
+    if let Some(s) = a.streams.get_mut(&fd).filter(|s| s.new) {
+        s.told = Some(0);
+    }
 }
 
 fn count_read(thread: &GuestThread, bytes: u64) {
@@ -126,7 +166,8 @@ pub fn list(host: &Arc<Host>, thread: &GuestThread, n: &Notice, fd: i32) -> bool
 
 /// Whether it is a regular file that is read ahead: no terminal.
 pub fn is_open(thread: &GuestThread, fd: i32) -> bool {
-    lock(&thread.proc.readahead).streams.contains_key(&fd)
+    let a = lock(&thread.proc.readahead);
+    a.streams.get(&fd).is_some_and(|s| s.told.is_none())
 }
 
 /// What an open brought of its file.
@@ -161,7 +202,7 @@ pub fn refuse(host: &Host, pid: HomePid, fd: i32) {
 /// A read: served, or made to wait for bytes that are on their way. `false`: to be forwarded.
 pub fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) -> bool {
     let mut a = lock(&thread.proc.readahead);
-    let here = |s: &Stream| s.waiter.is_none() && s.next(n.args[2]).is_some();
+    let here = |s: &Stream| s.waiter.is_none() && may_answer(s) && s.next(n.args[2]).is_some();
     let long = n.args[2] > READ_MAX && !a.streams.get(&fd).is_some_and(here);
     if n.args[2] == 0 || long {
         end(host, thread.pid, &mut a, Some(fd));
@@ -170,8 +211,8 @@ pub fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) ->
     let Some(s) = a.streams.get_mut(&fd) else {
         return count(host, thread, n, fd, &mut a);
     };
-    if s.waiter.is_some() {
-        // Two threads read the same file: the kernel decides in what order.
+    if s.waiter.is_some() || !may_answer(s) {
+        // Two threads read the same file: the kernel decides in what order. Or enough was told.
         end(host, thread.pid, &mut a, Some(fd));
         return false;
     }
@@ -183,6 +224,7 @@ pub fn read(host: &Arc<Host>, thread: &Arc<GuestThread>, n: &Notice, fd: i32) ->
             return false;
         }
         s.pos += len;
+        tell(host, thread, n, (s, len as i64));
         if s.runs_low() {
             ask(host, thread, fd, s, 0);
         }
@@ -299,6 +341,7 @@ pub fn readahead_came(host: &Arc<Host>, pid: HomePid, p: &Piece<'_>) {
     }
     s.bytes.extend_from_slice(p.bytes);
     s.end = p.end;
+    s.told = s.told.map(|_| 0);
     let Some(w) = s.waiter.take() else { return };
     drop(a);
     lock(&w.thread.call).waiting = None;

@@ -61,6 +61,7 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             };
             calls::readahead_came(host, pid, &piece);
         }
+        ToHost::TellReads { pid, fd } => calls::tell_reads(host, pid, fd),
         ToHost::AheadOff { pid, fd } => {
             if let Some(c) = host.threads.of_home(pid.leader()) {
                 calls::end_readahead_of(host, &c.proc, pid, fd);

@@ -6,7 +6,9 @@ use armento_link::{Reader, Writer};
 use armento_tracee::spawn;
 use armento_wire::call::{self, Call};
 use armento_wire::session::{Closer, Session};
-use armento_wire::talk::{self, Posted, Resume, SessionId, TALK, ToHome, ToHost, WELCOME};
+use armento_wire::talk::{
+    self, Posted, Resume, ServedRead, SessionId, TALK, ToHome, ToHost, WELCOME,
+};
 use armento_wire::{WireError, write_frame};
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -143,6 +145,7 @@ impl HomeLink {
         read: impl FnOnce(&mut Vec<u8>) -> Option<()>,
     ) -> bool {
         let mut posts = lock(&self.posts);
+        self.send_reads(posts.take_reads());
         if !posts.takes(len) {
             return false;
         }
@@ -161,9 +164,29 @@ impl HomeLink {
         true
     }
 
+    /// Tells home of a read that was answered here, soon: before anything else that is sent.
+    pub fn tell_read(&self, read: ServedRead) {
+        let mut posts = lock(&self.posts);
+        let first = posts.is_empty();
+        match posts.add_read(read) {
+            Some(list) => self.send_reads(list),
+            None if first => self.lingers.notify_one(),
+            None => {}
+        }
+    }
+
+    /// Under the lock of `posts`, as [`HomeLink::send_post`]: each descriptor's are bounded (`readahead.rs`).
+    fn send_reads(&self, list: Vec<ServedRead>) {
+        if !list.is_empty() {
+            let told = talk::encode(&ToHome::Reads { list });
+            let _ = self.session.send_bounded(TALK, &[&told]);
+        }
+    }
+
     /// Posts another call, behind what was posted.
     pub fn post(&self, c: &Call) {
         let mut posts = lock(&self.posts);
+        self.send_reads(posts.take_reads());
         if let Some(before) = posts.take() {
             self.send_post(&before);
         }
@@ -174,6 +197,7 @@ impl HomeLink {
     /// Sends what was posted and waits here; all that was posted so far.
     fn flush(&self) -> Posted {
         let mut posts = lock(&self.posts);
+        self.send_reads(posts.take_reads());
         if let Some(c) = posts.take() {
             self.send_post(&c);
         }
@@ -207,6 +231,7 @@ impl HomeLink {
             drop(some);
             std::thread::sleep(LINGER);
             let mut posts = lock(&self.posts);
+            self.send_reads(posts.take_reads());
             if let Some(c) = posts.old(Instant::now()) {
                 self.send_post(&c);
             }

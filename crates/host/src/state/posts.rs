@@ -3,7 +3,7 @@
 use armento_abi::Packed;
 use armento_model::HomeTid;
 use armento_wire::call::{Call, POSTED};
-use armento_wire::talk::Posted;
+use armento_wire::talk::{Posted, ServedRead};
 use std::time::{Duration, Instant};
 
 /// Bytes that are sent as soon as there are so many.
@@ -12,6 +12,8 @@ const BATCH: usize = 128 << 10;
 const WINDOW: u64 = 8 << 20;
 /// The longest single write that is posted.
 pub const WRITE_MAX: u64 = 1 << 20;
+/// Answered reads that are told together.
+const READS: usize = 64;
 /// How long written bytes stay here for more to come.
 pub const LINGER: Duration = Duration::from_micros(300);
 
@@ -27,6 +29,8 @@ pub struct Target {
 #[derive(Default)]
 pub struct Posts {
     batch: Option<Batch>,
+    /// Answered reads that home is to be told of; what is posted does not depend on them.
+    reads: Vec<ServedRead>,
     /// Posted so far, and what of that home has made.
     posted: Posted,
     made: Posted,
@@ -107,7 +111,18 @@ impl Posts {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.batch.is_none()
+        self.batch.is_none() && self.reads.is_empty()
+    }
+
+    /// Adds a read. `Some`: so many are told now.
+    pub fn add_read(&mut self, read: ServedRead) -> Option<Vec<ServedRead>> {
+        self.reads.push(read);
+        (self.reads.len() >= READS).then(|| self.take_reads())
+    }
+
+    /// The reads that home was not told of.
+    pub fn take_reads(&mut self) -> Vec<ServedRead> {
+        std::mem::take(&mut self.reads)
     }
 
     /// Another call is posted.

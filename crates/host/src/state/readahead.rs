@@ -49,6 +49,8 @@ pub struct Stream<W> {
     pub new: bool,
     /// The read that waits for it.
     pub waiter: Option<W>,
+    /// Home records what the program reads: each call that is answered here is told. How many were since the last piece.
+    pub told: Option<u32>,
     /// struct stat of the file at its open, and the number of the frame that brought it.
     pub stat: Option<(u64, Vec<u8>)>,
 }
@@ -65,6 +67,7 @@ impl<W> Stream<W> {
             asked: None,
             new: true,
             waiter: None,
+            told: None,
             stat: None,
         }
     }

@@ -341,6 +341,7 @@ fn handle_message(keep: &Arc<Keep>, link: &Arc<HostLink>, m: ToHome) {
         ToHome::Stands { pid, list, over } => {
             readahead::offsets_read(keep, link, pid.at_home(), &list, &over)
         }
+        ToHome::Reads { list } => readahead::reads_served(keep, link, &list),
         ToHome::Offsets { pid, list } => readahead::offsets_of(keep, link, pid.at_home(), &list),
         ToHome::MountSeen { seq, seen } => link.mounts.answered(seq, seen),
         ToHome::Nudge { tid, seq } => {

@@ -4,16 +4,21 @@
 //! descriptor has (so that nothing else moves or sees its offset), under a lease against writers: while it is held the
 //! file is not open for writing, and a process that wants to write waits until the host has dropped what it read ahead.
 
-use crate::deputy::{HostLink, ReadAhead, STREAMS_MAX};
+use crate::deputy::{Deputy, HostLink, ReadAhead, STREAMS_MAX};
 use crate::descriptors::is_local;
 use crate::lifecycle::scan_children;
+use crate::record::{Answer, CallId};
+use crate::sharing::{maps_shared_object, sharers_of};
 use crate::state::{Keep, Tree};
 use crate::sync::lock;
 use crate::sys;
+use armento_abi::{Fault, Mem};
 use armento_leases::Leased;
 use armento_model::{HomePid, Pid};
+use armento_tracee::region::DATA;
 use armento_tracee::sys as tsys;
-use armento_wire::talk::{From, READAHEAD_MAX, ToHost};
+use armento_wire::talk::{From, READAHEAD_MAX, READS_SINCE, ServedRead, ToHost};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -38,10 +43,10 @@ pub fn requested(
     len: u32,
 ) {
     // Only its own host may ask.
-    if keep.deputy_of(link, pid).is_none() {
+    let Some(deputy) = keep.deputy_of(link, pid) else {
         return;
-    }
-    if keep.settings.forwards_files() {
+    };
+    if !may_read_ahead(keep, link, &deputy) {
         return answer(link, pid, seq, fd, None, 0);
     }
     let mut all = lock(&keep.readaheads);
@@ -52,6 +57,7 @@ pub fn requested(
                 seq,
                 link: link.clone(),
                 file: None,
+                at: 0,
             };
             all.insert((pid, fd), s);
         }
@@ -67,10 +73,124 @@ pub fn requested(
     armento_tracee::spawn::soon("ahead", move || {
         let found = match (from, known) {
             (Some(f), Some(file)) => Some((file, f.ahead)),
-            _ => first(&keep, pid, fd, seq),
+            _ => {
+                let found = first(&keep, pid, fd, seq);
+                if found.is_some() && keep.settings.safe.is_some() {
+                    let pid = HomePid::of_home(pid);
+                    link.send(&ToHost::TellReads { pid, fd });
+                }
+                found
+            }
         };
         answer(&link, pid, seq, fd, found, len);
     });
+}
+
+/// Of a program that is kept safe its host tells each read that it answers, and it is recorded as if it had been made here. Not
+/// while recorded calls are made again: those are compared here. Not with held output, where a read that moves an offset
+/// waits for its checkpoint.
+fn may_read_ahead(keep: &Keep, link: &HostLink, d: &Deputy) -> bool {
+    if keep.settings.safe.is_none() {
+        return !keep.settings.forwards_files();
+    }
+    let record = d.common.record.as_ref();
+    !keep.settings.forward_files
+        && link.pass.common_engine() >= READS_SINCE
+        && record.is_some_and(|r| !r.exact && !r.replays())
+}
+
+/// Records of processes that share memory say what was made before what: reads that are told later do not.
+fn shares_nothing(keep: &Keep, pid: Pid) -> bool {
+    sharers_of(pid).len() == 1 && !maps_shared_object(keep, pid)
+}
+
+/// Reads that a host has answered. They were of bytes under a lease, so that home reads the same: each is noted as if it had been
+/// made here.
+pub fn reads_served(keep: &Keep, link: &Arc<HostLink>, list: &[ServedRead]) {
+    let mut stands: HashMap<(Pid, i32), u64> = HashMap::new();
+    for r in list {
+        let Some(d) = keep.deputy_of(link, r.tid.at_home()) else {
+            continue;
+        };
+        let Some(record) = &d.common.record else {
+            continue;
+        };
+        let descriptor = (d.pid, r.args[0] as i32);
+        match (served(keep, link, descriptor, r), call_id(r)) {
+            (Some((at, outs)), Some(call)) => {
+                stands.insert(descriptor, at);
+                let (ret, nr) = (r.ret, r.nr);
+                let answer = Answer {
+                    ret,
+                    outs,
+                    ..Answer::default()
+                };
+                record.note(d.tid, call, nr, answer);
+            }
+            _ => record.leave_gap(|| "another process writes a file that it reads".into()),
+        }
+    }
+    for ((pid, fd), at) in stands {
+        set_offset(pid, fd, at);
+    }
+}
+
+/// Where the program stands behind such a call, and the bytes that it got. `None`: they may have changed since, or the host says
+/// what cannot be.
+fn served(
+    keep: &Keep,
+    link: &Arc<HostLink>,
+    descriptor: (Pid, i32),
+    r: &ServedRead,
+) -> Option<(u64, Vec<u8>)> {
+    let mut all = lock(&keep.readaheads);
+    let s = all.get_mut(&descriptor)?;
+    let file = s.file.clone().filter(|f| !f.is_wanted())?;
+    if !Arc::ptr_eq(&s.link, link) {
+        return None;
+    }
+    let (at, then) = match i64::from(r.nr) {
+        libc::SYS_read => (s.at, s.at.checked_add_signed(r.ret)?),
+        libc::SYS_pread64 => (r.args[3], s.at),
+        libc::SYS_lseek => {
+            s.at = u64::try_from(r.ret).ok()?;
+            return Some((s.at, Vec::new()));
+        }
+        _ => return None,
+    };
+    let len = u64::try_from(r.ret).ok()?;
+    if len > r.args[2] || len > u64::from(READAHEAD_MAX) {
+        return None;
+    }
+    s.at = then;
+    drop(all);
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, at).ok()?;
+    // What is wanted now may have been written before it was read.
+    (!file.is_wanted()).then_some((then, bytes))
+}
+
+/// As its host would have sent the call.
+fn call_id(r: &ServedRead) -> Option<CallId> {
+    let plan = armento_abi::pack(r.nr.into(), &r.args, &mut NoMem, DATA as usize).ok()?;
+    Some(CallId::of(&plan.packed))
+}
+
+/// These calls take nothing from the program's memory.
+struct NoMem;
+
+impl Mem for NoMem {
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault)
+    }
+
+    fn read_some(&mut self, _: u64, _: &mut [u8]) -> usize {
+        0
+    }
+
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault)
+    }
 }
 
 fn answer(
@@ -121,6 +241,7 @@ fn first(keep: &Keep, pid: Pid, fd: i32, seq: u32) -> Option<(Arc<Leased>, u64)>
         Some((file, at)) => {
             let file = Arc::new(file);
             s.file = Some(file.clone());
+            s.at = at;
             Some((file, at))
         }
         None => {
@@ -131,6 +252,9 @@ fn first(keep: &Keep, pid: Pid, fd: i32, seq: u32) -> Option<(Arc<Leased>, u64)>
 }
 
 fn permitted(keep: &Keep, pid: Pid, fd: i32) -> Option<(Leased, u64)> {
+    if keep.settings.safe.is_some() && !shares_nothing(keep, pid) {
+        return None;
+    }
     let mut theirs = File::from(tsys::steal_fd(pid, fd).ok()?);
     let m = theirs.metadata().ok()?;
     let at = theirs.stream_position().ok()?;

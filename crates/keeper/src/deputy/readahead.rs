@@ -26,6 +26,8 @@ pub struct ReadAhead<L> {
     pub seq: u32,
     pub link: Arc<L>,
     pub file: Option<Arc<Leased>>,
+    /// Where the program stands in it; kept only of a program that is kept safe.
+    pub at: u64,
 }
 
 /// A process wants to write what is read ahead: its host is told, and then the writer goes on. What the host serves until
@@ -99,6 +101,7 @@ impl<L> Opened<'_, L> {
             seq: self.seq,
             link: self.link.clone(),
             file,
+            at: 0,
         };
         lock(self.all).insert(self.descriptor, s);
     }

@@ -45,7 +45,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether hosts answer no call on files and names by themselves: what they answer is in no record.
+    /// Whether hosts answer no call on files and names by themselves: what they answer is in no record, but for reads that they
+    /// tell (`calls/readahead.rs`).
     pub fn forwards_files(&self) -> bool {
         self.forward_files || self.safe.is_some()
     }
