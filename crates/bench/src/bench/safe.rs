@@ -151,13 +151,22 @@ fn checkpoint_after(lab: &Lab, since: u64) -> Result<()> {
     bail!("it has no checkpoint")
 }
 
+/// Milliseconds of the longest gap that began in this time, of lines `START LENGTH`.
+fn longest(gaps: &[String], (begun, ended): (u64, u64)) -> f64 {
+    let all = gaps.iter().filter_map(start_and_length);
+    let within = all.filter(|(start, _)| (begun..ended).contains(start));
+    within.map(|(_, length)| length).max().unwrap_or(0) as f64 / 1e6
+}
+
+/// The two numbers of such a line.
+fn start_and_length(line: &String) -> Option<(u64, u64)> {
+    let (start, length) = line.split_once(' ')?;
+    Some((start.parse().ok()?, length.parse().ok()?))
+}
+
 /// Nanoseconds from `killed` to the end of the gap that holds this moment, of lines `START LENGTH`.
 fn resumed(gaps: &[String], killed: u64) -> Result<f64> {
-    let two = |line: &String| {
-        let (start, length) = line.split_once(' ')?;
-        Some((start.parse::<u64>().ok()?, length.parse::<u64>().ok()?))
-    };
-    let mut all = gaps.iter().filter_map(two);
+    let mut all = gaps.iter().filter_map(start_and_length);
     let over = all.find(|(start, length)| *start <= killed && killed < start + length);
     let (start, length) = over.context("it did not stand still")?;
     Ok((start + length - killed) as f64)
@@ -167,18 +176,27 @@ fn resumed(gaps: &[String], killed: u64) -> Result<f64> {
 fn files(stage: &Stage, lab: &Lab) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (what, options) in [("home", ["--begin", "here"]), ("away", ["--on", "n2"])] {
-        let mut pauses = Vec::new();
+        let (mut pauses, mut gaps) = (Vec::new(), Vec::new());
         for _ in 0..stage.rounds(3, 1) {
             let hold = stage.armento(lab.node(1), &options, "hold", &[MIB, RATE, "spin"]);
             let mut hold = Running::start(hold)?;
             let ready = hold.line(Limit::secs(SOON))?;
             let pid = ready.strip_prefix("ready ").context("a pid")?;
+            let begun = sys::now_ns();
             let done = written(lab, pid)?;
+            let ended = sys::now_ns();
             pauses.push(done["pause_us"].as_f64().context("a pause")? / 1e3);
+            hold.signal(libc::SIGUSR1)?;
+            gaps.push(longest(
+                &hold.finish(Limit::secs(CHECKPOINT))?,
+                (begun, ended),
+            ));
         }
-        let what = format!("checkpoint to a file, 1 GiB, {what}");
-        let row = Row::alone("safe", what, side("pause", "ms", pauses));
+        let name = format!("checkpoint to a file, 1 GiB, {what}");
+        let row = Row::alone("safe", name, side("pause", "ms", pauses));
         rows.push(row.barred(Bar::AtMost(20.0)));
+        let name = format!("… longest gap that it saw, {what}");
+        rows.push(Row::alone("safe", name, side("gap", "ms", gaps)));
     }
     let mut c = lab.node(1).command_as(USER, "armento");
     c.args(["run", "--begin", "here", "python3", "-c", HEAP]);
@@ -218,5 +236,6 @@ mod tests {
         let gaps = ["100 50", "900 300", "2000 10", "lost 0"].map(String::from);
         assert_eq!(resumed(&gaps, 1000).unwrap(), 200.0);
         assert!(resumed(&gaps, 1500).is_err());
+        assert_eq!(longest(&gaps, (0, 1000)), 0.0003);
     }
 }

@@ -88,9 +88,9 @@ impl Halted {
     }
 }
 
-/// It goes on as if nothing had been.
-pub fn go_on_at_home(keep: &Keep, pid: Pid) {
-    keep.tracer.run(move |t| undo(t, pid));
+/// It goes on as if nothing had been: since when.
+pub fn go_on_at_home(keep: &Keep, pid: Pid) -> Option<Instant> {
+    keep.tracer.run(move |t| undo(t, pid)).flatten()
 }
 
 /// The source is this thread, the target another one. Returns since when it stands still.

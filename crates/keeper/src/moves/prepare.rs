@@ -283,11 +283,10 @@ fn look(
     ))
 }
 
-/// The move failed: the process goes on at home as if nothing had been.
-pub fn undo(t: &mut Tree, pid: Pid) {
-    let Some(mut l) = t.leaving.remove(&pid) else {
-        return;
-    };
+/// The move failed: the process goes on at home as if nothing had been. Since when; the end of its userfaultfd, which walks its
+/// page tables, comes after that.
+pub fn undo(t: &mut Tree, pid: Pid) -> Option<Instant> {
+    let mut l = t.leaving.remove(&pid)?;
     let halted = l.stopped.halt(trace::WATCH);
     if halted.is_ok() {
         for h in &l.stopped.halted {
@@ -303,10 +302,11 @@ pub fn undo(t: &mut Tree, pid: Pid) {
         // `refusal.rs` ends it.
         t.passing.retain(|tid| !l.stopped.seized.contains(tid));
         t.keep_standing(pid, l.stopped.disband());
-        return;
+        return None;
     }
     if let Some(p) = t.procs.get_mut(&pid) {
         p.leave_exec_stop();
     }
     resume_process(t, pid, l.stopped);
+    Some(Instant::now())
 }

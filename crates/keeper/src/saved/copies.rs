@@ -257,10 +257,11 @@ impl<'a> Copies<'a> {
     /// All go on. Returns them and how long the first stood still.
     pub fn go_on(mut self) -> Result<(Vec<Copied>, Duration)> {
         let all = std::mem::take(&mut self.all);
-        for copy in &all {
-            release(self.keep, copy);
-        }
-        let pause = self.since.map_or(Duration::ZERO, |s| s.elapsed());
+        let goes_on = all.iter().map(|copy| release(self.keep, copy)).max();
+        let stood = self.since.zip(goes_on);
+        let pause = stood.map_or(Duration::ZERO, |(since, on)| {
+            on.saturating_duration_since(since)
+        });
         let complete = |copy: Copy| {
             let (image, _): (Image, _) = copy.taking.commit()?;
             let Beside {
@@ -298,11 +299,16 @@ fn new_store() -> Result<Arc<Mutex<PageStore>>> {
     Ok(Arc::new(Mutex::new(PageStore::in_memory(bytes_max)?)))
 }
 
-fn release(keep: &Keep, copy: &Copy) {
-    match &copy.standing {
+/// Lets it go on: since when.
+fn release(keep: &Keep, copy: &Copy) -> Instant {
+    let at_home = match &copy.standing {
         Standing::Home => go_on_at_home(keep, copy.pid),
-        Standing::Away(link, mv) => go_on(keep, copy.pid, link, *mv),
-    }
+        Standing::Away(link, mv) => {
+            go_on(keep, copy.pid, link, *mv);
+            None
+        }
+    };
+    at_home.unwrap_or_else(Instant::now)
 }
 
 /// `None`: a call that its body had made before is still under way.
