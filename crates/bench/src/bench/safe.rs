@@ -153,20 +153,20 @@ fn checkpoint_after(lab: &Lab, since: u64) -> Result<()> {
 
 /// Milliseconds of the longest gap that began in this time, of lines `START LENGTH`.
 fn longest(gaps: &[String], (begun, ended): (u64, u64)) -> f64 {
-    let all = gaps.iter().filter_map(start_and_length);
+    let all = gaps.iter().filter_map(|l| start_and_length(l));
     let within = all.filter(|(start, _)| (begun..ended).contains(start));
     within.map(|(_, length)| length).max().unwrap_or(0) as f64 / 1e6
 }
 
 /// The two numbers of such a line.
-fn start_and_length(line: &String) -> Option<(u64, u64)> {
+fn start_and_length(line: &str) -> Option<(u64, u64)> {
     let (start, length) = line.split_once(' ')?;
     Some((start.parse().ok()?, length.parse().ok()?))
 }
 
 /// Nanoseconds from `killed` to the end of the gap that holds this moment, of lines `START LENGTH`.
 fn resumed(gaps: &[String], killed: u64) -> Result<f64> {
-    let mut all = gaps.iter().filter_map(start_and_length);
+    let mut all = gaps.iter().filter_map(|l| start_and_length(l));
     let over = all.find(|(start, length)| *start <= killed && killed < start + length);
     let (start, length) = over.context("it did not stand still")?;
     Ok((start + length - killed) as f64)
