@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use armento_abi::{Place, Restart, Row, describe};
-use armento_migrate::phase::{Failpoint, Phase, Program, Side};
+use armento_migrate::phase::{Failpoint, Moment, Phase, Program, Side, Step};
 use armento_model::Stay;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -158,10 +158,23 @@ fn phases() -> String {
             p.left()
         );
     }
+    page += "\n## Steps by which a process is kept safe\n\n\
+             A checkpoint of a body ([`armento run --safe`](safe.md)) is a move up to the flip. Around it:\n\n\
+             | step | home | the other node | left if that node or the link fails |\n|---|---|---|---|\n";
+    for s in Step::ALL {
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {} |",
+            s.name(),
+            s.home(),
+            s.node(),
+            s.left()
+        );
+    }
     page += "\n## Failpoints\n\n\
              Where [`armento conform --faults`](conform.md) kills, freezes and delays keepers and hosts. *Program* is the one\n\
              that passes the failpoint; *side* is its side of the move.\n\n\
-             | failpoint | phase | side | program | passed when |\n|---|---|---|---|---|\n";
+             | failpoint | phase or step | side | program | passed when |\n|---|---|---|---|---|\n";
     for p in Failpoint::ALL {
         let side = match p.side() {
             Side::Source => "source",
@@ -173,7 +186,11 @@ fn phases() -> String {
             Program::Host => "host",
             Program::Either => "keeper or host",
         };
-        let phase = p.phase().map_or("no move", Phase::name);
+        let phase = match p.moment() {
+            Moment::Move(phase) => phase.name(),
+            Moment::Safe(step) => step.name(),
+            Moment::Other => "no move",
+        };
         let _ = writeln!(
             page,
             "| `{}` | {phase} | {side} | {program} | {} |",

@@ -3,7 +3,8 @@
 //! From: `cli/tests/faults.rs`, `conform/src/faults/run.rs`. `phase.rs` lists all failpoints. They are active only if
 //! `ARMENTO_FAULTS` names a directory. A file there, or in its folder of the process's tree, named as the failpoint,
 //! contains what is to happen once: `kill`, `freeze SECONDS`, or `stall SECONDS` (only for the thread that passes it).
-//! A file named [`ANY`] acts at any place in the process. The failpoints passed are recorded in the folder of the tree.
+//! A file named [`ANY`] acts at any place in the process. The failpoints passed are recorded in the folder of the tree, each
+//! with its time (CLOCK_MONOTONIC, ms).
 //! If `ARMENTO_LAPS` is set, each failpoint is logged with its time, which shows what a pause consists of.
 
 use crate::phase::Failpoint;
@@ -52,9 +53,9 @@ pub fn side_of(tree: TreeId) {
 pub fn point(point: Failpoint) {
     let name = point.name();
     static LAPS: OnceLock<bool> = OnceLock::new();
+    let ms = || armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0) as f64 / 1e6;
     if *LAPS.get_or_init(|| std::env::var_os("ARMENTO_LAPS").is_some()) {
-        let ms = armento_tracee::sys::clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0) as f64 / 1e6;
-        eprintln!("lap {ms:.3} {name}");
+        eprintln!("lap {:.3} {name}", ms());
     }
     let Some(dir) = dir() else { return };
     apply_file(&dir.join(name));
@@ -65,7 +66,7 @@ pub fn point(point: Failpoint) {
             .open(own.join("points"));
         if let Ok(mut log) = log {
             // A failpoint that cannot be recorded is still passed.
-            let _ = log.write_all(format!("{name}\n").as_bytes());
+            let _ = log.write_all(format!("{name} {:.3}\n", ms()).as_bytes());
         }
         apply_file(&own.join(name));
     }

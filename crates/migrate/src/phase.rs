@@ -16,6 +16,7 @@
 //! Thaw     its threads are deputies, or gone     its threads run
 //! Postcopy pages that were left for later ─────► writes them as they come
 //! ```
+//! A checkpoint of a body is a move up to the flip; the steps around it ([`Step`]) have failpoints of their own.
 
 macro_rules! phases {
     ($($phase:ident $name:literal source: $source:literal target: $target:literal left: $left:literal;)*) => {
@@ -79,6 +80,52 @@ phases! {
         left: "a process that loses one of the two nodes, or the link between them, ends (status 137)";
 }
 
+macro_rules! steps {
+    ($($step:ident $name:literal home: $home:literal node: $node:literal left: $left:literal;)*) => {
+        /// A step by which a process is kept safe (`armento run --safe`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Step { $(
+            #[doc = concat!("Home: ", $home, ". The other node: ", $node, ". If that node or the link fails: ", $left, ".")]
+            $step,
+        )* }
+
+        impl Step {
+            /// In the order of a life.
+            pub const ALL: &'static [Step] = &[$(Step::$step),*];
+            pub fn name(self) -> &'static str { match self { $(Step::$step => $name),* } }
+            /// What home does.
+            pub fn home(self) -> &'static str { match self { $(Step::$step => $home),* } }
+            /// What the node of the body does; of a checkpoint of the tree, the node that keeps it.
+            pub fn node(self) -> &'static str { match self { $(Step::$step => $node),* } }
+            /// What is left if the other node, or the link to it, fails in this step.
+            pub fn left(self) -> &'static str { match self { $(Step::$step => $left),* } }
+        }
+    };
+}
+
+steps! {
+    Checkpoint "checkpoint"
+        home: "asks the host for a copy of the body and puts what comes beside the checkpoint before"
+        node: "sends it as in a move, up to the flip: the body stands still from the freeze on"
+        left: "the body is built from the checkpoint before; if only the link failed, the body goes on";
+    Commit "commit"
+        home: "replaces the checkpoint before by this one, begins the record of calls anew, and lets the body go on"
+        node: "waits, then lets the body go on"
+        left: "the body is built from this checkpoint, or from the one before with the calls since";
+    Rebuild "rebuild"
+        home: "ends the calls of the lost body, sends what was kept to a host on another node, or on its own"
+        node: "builds a body of it as in a move"
+        left: "another node is tried and then home, for 30 s; if none can build it, the process ends with the reason (status 137)";
+    Replay "replay"
+        home: "compares the calls of the new body with the record and answers them from it"
+        node: "runs the body"
+        left: "the body is built again from the same checkpoint and the same record";
+    Keep "keep"
+        home: "writes a checkpoint of the whole tree and sends it to another node"
+        node: "its daemon replaces the checkpoint before when all of this one has come"
+        left: "the checkpoint before is kept; without an answer for 8 s the tree is stopped";
+}
+
 /// The end of a move at which a failpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -107,35 +154,50 @@ impl Program {
     }
 }
 
+/// When a failpoint is passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Moment {
+    Move(Phase),
+    Safe(Step),
+    /// In neither.
+    Other,
+}
+
 macro_rules! failpoints {
     ($($point:ident $name:literal $side:ident $program:ident $phase:expr, $what:literal;)*) => {
-        /// A place in the code of a move at which a test kills, freezes or delays one side. Sorted by phase.
+        /// A place in the code of a move, or of a step, at which a test kills, freezes or delays one side. Sorted by phase
+        /// and step.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Failpoint { $(#[doc = $what] $point,)* }
 
         impl Failpoint {
             pub const ALL: &'static [Failpoint] = &[$(Failpoint::$point),*];
+            /// When it is passed.
+            pub fn moment(self) -> Moment { match self { $(Failpoint::$point => $phase),* } }
             /// The name of the file that sets a fault here.
             pub fn name(self) -> &'static str { match self { $(Failpoint::$point => $name),* } }
             pub fn side(self) -> Side { match self { $(Failpoint::$point => Side::$side),* } }
             pub fn program(self) -> Program { match self { $(Failpoint::$point => Program::$program),* } }
-            /// `None`: not in a move.
-            pub fn phase(self) -> Option<Phase> { match self { $(Failpoint::$point => $phase),* } }
             /// What is the case when it is passed.
             pub fn what(self) -> &'static str { match self { $(Failpoint::$point => $what),* } }
         }
     };
 }
 
-const PREPARE: Option<Phase> = Some(Phase::Prepare);
-const OFFER: Option<Phase> = Some(Phase::Offer);
-const PRECOPY: Option<Phase> = Some(Phase::Precopy);
-const FREEZE: Option<Phase> = Some(Phase::Freeze);
-const DIRTY: Option<Phase> = Some(Phase::Dirty);
-const STATE: Option<Phase> = Some(Phase::State);
-const FLIP: Option<Phase> = Some(Phase::Flip);
-const THAW: Option<Phase> = Some(Phase::Thaw);
-const POSTCOPY: Option<Phase> = Some(Phase::Postcopy);
+const PREPARE: Moment = Moment::Move(Phase::Prepare);
+const OFFER: Moment = Moment::Move(Phase::Offer);
+const PRECOPY: Moment = Moment::Move(Phase::Precopy);
+const FREEZE: Moment = Moment::Move(Phase::Freeze);
+const DIRTY: Moment = Moment::Move(Phase::Dirty);
+const STATE: Moment = Moment::Move(Phase::State);
+const FLIP: Moment = Moment::Move(Phase::Flip);
+const THAW: Moment = Moment::Move(Phase::Thaw);
+const POSTCOPY: Moment = Moment::Move(Phase::Postcopy);
+const CHECKPOINT: Moment = Moment::Safe(Step::Checkpoint);
+const COMMIT: Moment = Moment::Safe(Step::Commit);
+const REBUILD: Moment = Moment::Safe(Step::Rebuild);
+const REPLAY: Moment = Moment::Safe(Step::Replay);
+const KEEP: Moment = Moment::Safe(Step::Keep);
 
 failpoints! {
     HomeLeaving "home.leaving" Source Keeper PREPARE, "a process is to leave home";
@@ -174,10 +236,44 @@ failpoints! {
     HostThawing "host.thawing" Target Host THAW, "Thaw has come; the body does not run yet";
     ReturnDropped "return.dropped" Target Keeper THAW, "Drop is sent; the process does not run at home yet";
     SourceSweeping "source.sweeping" Source Either POSTCOPY, "pages are about to be sent after the flip";
-    HomeBorn "home.born" Home Keeper None, "a deputy has forked for its body, which does not know the child yet";
+    SafeDue "safe.due" Home Keeper CHECKPOINT, "a checkpoint is to be made; the host of the body is not asked yet";
+    SafeAsked "safe.asked" Home Keeper CHECKPOINT, "the host is asked and connected; nothing has come";
+    SafeHeld "safe.held" Home Keeper CHECKPOINT, "a call waits for a checkpoint that covers it (`--safe=exact`)";
+    SafeCame "safe.came" Home Keeper COMMIT, "all of the checkpoint has come; the one before still counts";
+    SafeCommitted "safe.committed" Home Keeper COMMIT, "the checkpoint counts, the record begins anew; the body stands still";
+    SafeReleased "safe.released" Home Keeper COMMIT, "the host is told to let the body go on";
+    HostReleased "host.released" Home Host COMMIT, "home lets a body go on, whose checkpoint is complete or whose move has failed; it stands still";
+    SafeCovered "safe.covered" Home Keeper COMMIT, "a call that a checkpoint covers is about to be made (`--safe=exact`)";
+    SafeLost "safe.lost" Home Keeper REBUILD, "the body is lost; calls that home makes for it may be under way";
+    SafeEnded "safe.ended" Home Keeper REBUILD, "the calls of the lost body have ended; a node is chosen next";
+    SafeSent "safe.sent" Home Keeper REBUILD, "what was kept is sent; the new body is not complete yet";
+    SafeReady "safe.ready" Home Keeper REBUILD, "the new body is complete and stands still";
+    SafeThawed "safe.thawed" Home Keeper REBUILD, "Thaw is sent to the host of the new body";
+    SafeRecorded "safe.recorded" Home Keeper REPLAY, "a call is equal to the recorded one and is about to be answered";
+    SafeLast "safe.last" Home Keeper REPLAY, "the last recorded call of a thread is about to be answered";
+    KeepWritten "keep.written" Home Keeper KEEP, "the checkpoint of the tree is written; nothing is sent";
+    KeepSent "keep.sent" Home Keeper KEEP, "the checkpoint of the tree is sent; the other node does not count it yet";
+    KeepDone "keep.done" Home Keeper KEEP, "the other node keeps the checkpoint of the tree";
+    HomeBorn "home.born" Home Keeper Moment::Other, "a deputy has forked for its body, which does not know the child yet";
 }
 
 impl Failpoint {
+    /// `None`: not in a move.
+    pub fn phase(self) -> Option<Phase> {
+        match self.moment() {
+            Moment::Move(phase) => Some(phase),
+            Moment::Safe(_) | Moment::Other => None,
+        }
+    }
+
+    /// `None`: not in a step by which a process is kept safe.
+    pub fn step(self) -> Option<Step> {
+        match self.moment() {
+            Moment::Safe(step) => Some(step),
+            Moment::Move(_) | Moment::Other => None,
+        }
+    }
+
     /// Those that a keeper passes.
     pub fn of_keeper() -> impl Iterator<Item = Failpoint> {
         let all = Failpoint::ALL.iter().copied();
@@ -208,11 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn failpoints_are_sorted_by_phase_and_every_phase_has_some() {
-        let phases: Vec<Phase> = Failpoint::ALL.iter().filter_map(|p| p.phase()).collect();
-        assert!(phases.is_sorted());
+    fn failpoints_are_sorted_by_moment_and_every_phase_and_step_has_some() {
+        let moments: Vec<Moment> = Failpoint::ALL.iter().map(|p| p.moment()).collect();
+        assert!(moments.is_sorted());
         for phase in Phase::ALL {
-            assert!(phases.contains(phase), "{}", phase.name());
+            assert!(moments.contains(&Moment::Move(*phase)), "{}", phase.name());
+        }
+        for step in Step::ALL {
+            assert!(moments.contains(&Moment::Safe(*step)), "{}", step.name());
         }
     }
 }

@@ -5,6 +5,8 @@
 use crate::state::{Base, HomeReader, Host};
 use crate::sync::lock;
 use crate::{calls, moves, sys, threads};
+use armento_migrate::failpoint::point;
+use armento_migrate::phase::Failpoint;
 use armento_model::Stay;
 use armento_tracee::spawn;
 use armento_tracee::sys::SigInfo;
@@ -145,6 +147,7 @@ pub fn receive(host: &Arc<Host>, m: ToHost) {
             }
         }
         ToHost::Abort { mv, pid } => {
+            point(Failpoint::HostReleased);
             moves::abort(host, mv);
             host.tracer
                 .run(move |guests| moves::drop_unthawed(guests, mv, pid));

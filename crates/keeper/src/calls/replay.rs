@@ -8,7 +8,9 @@ use crate::record::{Answer, CallId, Next, Record, only_asks};
 use crate::state::Keep;
 use crate::sync::lock;
 use armento_abi::row;
+use armento_migrate::failpoint::point;
 use armento_migrate::image::files::{file_key, rescued};
+use armento_migrate::phase::Failpoint;
 use armento_model::HomeTid;
 use armento_tracee::spawn;
 use armento_wire::call::Call;
@@ -24,6 +26,12 @@ pub fn replayed(keep: &Keep, d: &Arc<Deputy>, c: &Call) -> bool {
     match record.next(d.tid, CallId::of(&c.packed)) {
         Next::Live => false,
         Next::Recorded(answer) => {
+            let last = record.expects(d.tid).is_none();
+            point(if last {
+                Failpoint::SafeLast
+            } else {
+                Failpoint::SafeRecorded
+            });
             answer_again(d, record, c.seq, answer);
             true
         }
@@ -89,9 +97,14 @@ pub fn behind_peers(d: &Deputy) -> Option<Arc<Record>> {
 pub fn held_until_covered(keep: &Keep, d: &Arc<Deputy>, c: Box<Call>) -> Option<Box<Call>> {
     let exact = d.common.record.as_ref().filter(|r| r.exact);
     let Some(record) = exact else { return Some(c) };
-    if only_asks(c.packed.nr) || record.covers(d.tid, CallId::of(&c.packed)) {
+    if only_asks(c.packed.nr) {
         return Some(c);
     }
+    if record.covers(d.tid, CallId::of(&c.packed)) {
+        point(Failpoint::SafeCovered);
+        return Some(c);
+    }
+    point(Failpoint::SafeHeld);
     let ask = || keep.checkpoints.push(d.pid);
     keep.held_output.hold(d.clone(), c, ask);
     None
@@ -146,6 +159,7 @@ pub fn note_mapping(d: &Deputy, args: &[u64; 6], ret: i64, key: Option<FileKey>)
             ..Answer::default()
         };
         record.note(d.tid, CallId::of_mapping(args), nr, answer);
+        record.note_mapped(d.tid, args);
     }
 }
 

@@ -9,6 +9,8 @@ use armento_checkpoint::home::sha256;
 use armento_client::AskError;
 use armento_client::api::{CheckpointOrder, KEPT_COMMAND_MAX, KeepStep, PART_MAX};
 use armento_client::hex::hex;
+use armento_migrate::failpoint::point;
+use armento_migrate::phase::Failpoint;
 use armento_model::clean;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -101,6 +103,7 @@ fn copy(keep: &Arc<Keep>) -> Result<(), String> {
         with_files: true,
     };
     save_file(keep, &order).map_err(|no| no.message)?;
+    point(Failpoint::KeepWritten);
     send(keep, &path)
 }
 
@@ -141,7 +144,10 @@ fn send(keep: &Keep, path: &Path) -> Result<(), String> {
         })?;
         offset += n as u64;
     }
-    step(keep, || KeepStep::End)
+    point(Failpoint::KeepSent);
+    step(keep, || KeepStep::End)?;
+    point(Failpoint::KeepDone);
+    Ok(())
 }
 
 fn step(keep: &Keep, make: impl Fn() -> KeepStep) -> Result<(), String> {

@@ -12,7 +12,9 @@ use crate::calls::make_call;
 use crate::deputy::HostLink;
 use crate::state::{Keep, Kept, Place, Tree};
 use crate::sync::lock;
+use armento_migrate::failpoint::point;
 use armento_migrate::pages::PageStore;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::stored::Taking;
 use armento_migrate::target;
 use armento_migrate::{MigrateError, Result};
@@ -140,10 +142,12 @@ fn try_make(keep: &Arc<Keep>, pid: Pid) -> Result<()> {
             armento_sense::half_of_available(),
         )?)),
     };
+    point(Failpoint::SafeDue);
     let (tx, news) = mpsc::channel();
     let mv = keep.moves.begin(tx, &[&link]);
     let done = take(keep, pid, (&link, mv), (&pages, before));
     go_on(keep, pid, &link, mv);
+    point(Failpoint::SafeReleased);
     let done = done.map_err(|e| reason_of_source(e, &news));
     keep.moves.end(mv);
     done
@@ -157,6 +161,7 @@ fn take(
     (pages, before): (&Arc<Mutex<PageStore>>, Option<MoveId>),
 ) -> Result<()> {
     let (mut r, mut w) = ask_for_it(keep, pid, (link, mv), before)?;
+    point(Failpoint::SafeAsked);
     let closer = r.closer().ok();
     keep.tracer.run(move |t| {
         if let Some(safe) = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut()) {
@@ -165,8 +170,10 @@ fn take(
     });
     let mut taking = Taking::new(pages, before);
     let came = target::receive(&mut r, &mut w, &mut taking);
+    point(Failpoint::SafeCame);
     let (l, pages) = (link.clone(), pages.clone());
-    keep.tracer
+    let done = keep
+        .tracer
         .run(move |t| match came {
             Ok(_) => commit(t, pid, (&l, mv), taking, pages),
             Err(e) => {
@@ -174,7 +181,9 @@ fn take(
                 Err(e)
             }
         })
-        .unwrap_or(Err(MigrateError::Ended))
+        .unwrap_or(Err(MigrateError::Ended));
+    point(Failpoint::SafeCommitted);
+    done
 }
 
 /// In the tracer thread, where a host is lost: one that is has taken the body with it, and the checkpoint before holds.

@@ -5,6 +5,8 @@
 use crate::deputy::{Connection, HostLink};
 use crate::hosts::open_connection;
 use crate::state::{Keep, MoveEvent, Process, Tree, told_reason};
+use armento_migrate::failpoint::point;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::stored::Taking;
 use armento_migrate::{MigrateError, Result, target};
 use armento_model::{HomePid, MoveId, Pid, Stay};
@@ -94,6 +96,7 @@ impl Ordered {
         let (keep, pid) = (&self.keep, self.pid);
         self.link.ensure_connected()?;
         let (mut r, mut w) = open_connection(keep, &self.link.way(), Purpose::Fetch(self.mv))?;
+        point(Failpoint::SafeAsked);
         let closer = r.closer().ok();
         keep.tracer.run(move |t| {
             if let Some(safe) = t.procs.get_mut(&pid).and_then(|p| p.safe.as_mut()) {

@@ -14,8 +14,10 @@ use crate::hosts::{connect_host, open_connection};
 use crate::sharing::sharers_of;
 use crate::state::{Keep, Kept, Moment, READY_MAX, Safe, Tree, await_ready};
 use crate::sync::lock;
+use armento_migrate::failpoint::point;
 use armento_migrate::image::objects::{self, Views};
 use armento_migrate::pages::PageStore;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::stored::Taking;
 use armento_migrate::{MigrateError, Result};
 use armento_model::{HomePid, MoveId, NodeName, Pid, Stay};
@@ -99,7 +101,9 @@ fn try_make(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<()>
             return Err(MigrateError::Stays(Stay::SharedMemory, why));
         }
     }
+    point(Failpoint::SafeDue);
     let copied = copy_all(keep, group, link)?;
+    point(Failpoint::SafeCame);
     let moves: Vec<(Pid, MoveId)> = copied.iter().map(|(p, .., mv)| (*p, *mv)).collect();
     let l = link.clone();
     let moment = Arc::new(Moment {
@@ -109,9 +113,11 @@ fn try_make(keep: &Arc<Keep>, group: &[Pid], link: &Arc<HostLink>) -> Result<()>
         .tracer
         .run(move |t| commit(t, &l, copied, &moment))
         .unwrap_or(Err(MigrateError::Ended));
+    point(Failpoint::SafeCommitted);
     for (p, mv) in moves {
         go_on(keep, p, link, mv);
     }
+    point(Failpoint::SafeReleased);
     done
 }
 
@@ -263,9 +269,11 @@ pub fn all_kept(keep: &Keep, pid: Pid, moment: &Arc<Moment>) -> Result<Option<Ve
         }
         _ => return Ok(None),
     }
+    point(Failpoint::SafeLost);
     for p in &moment.members {
         calls_broken(keep, *p)?;
     }
+    point(Failpoint::SafeEnded);
     let one = |p: &Pid| {
         let kept = kept(keep, *p)?;
         files_are_as_they_were(keep, &kept)?;
@@ -291,6 +299,7 @@ pub fn build(keep: &Arc<Keep>, node: &NodeName, all: &[(Pid, Kept)]) -> Result<(
     moves.iter().for_each(|(_, mv)| keep.moves.end(*mv));
     let (l, pids) = (link.clone(), moves.clone());
     let flipped = built.and_then(|()| {
+        point(Failpoint::SafeReady);
         let flip = move |t: &mut Tree| flip_all(t, &l, &pids);
         keep.tracer.run(flip).unwrap_or(Err(MigrateError::Ended))
     });
@@ -323,6 +332,7 @@ fn build_bodies(
         sent.add(areas);
         let (r, w) = &mut connection;
         send_kept(keep, engine, (r, w), (kept, brings)).map_err(|e| reason(e, &news))?;
+        point(Failpoint::SafeSent);
         await_ready(&news, READY_MAX)?;
         connections.push(connection);
     }
@@ -346,5 +356,6 @@ fn flip_all(t: &mut Tree, link: &Arc<HostLink>, all: &[(Pid, MoveId)]) -> Result
             done => done?,
         }
     }
+    point(Failpoint::SafeThawed);
     Ok(())
 }
