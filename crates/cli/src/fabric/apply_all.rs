@@ -3,20 +3,19 @@
 //! From: `cli/src/fabric/apply.rs`. A node is asked by the user's remote shell, as `doctor --rsh` does it: a daemon runs no
 //! commands for others. A node keeps its change only after it was reached again over its new network.
 
+use super::remote;
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::inventory::Farm;
 use armento_lab::Waiting;
 use serde_json::json;
-use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// A command on another node takes no longer, where a broken network would have it wait.
 const ANSWERS: Duration = Duration::from_secs(20);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Between two tries to reach a node over its new network.
 const TRY_EVERY: Duration = Duration::from_millis(500);
 
@@ -118,36 +117,12 @@ impl All {
         if farm {
             command.arg("--farm").arg(&self.farm);
         }
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|e| format!("cannot run `{}`: {e}", self.rsh))?;
-        let until = Instant::now() + ANSWERS;
-        let status = loop {
-            match child.try_wait().map_err(|e| e.to_string())? {
-                Some(status) => break status,
-                None if Instant::now() < until => sleep(LOOK_EVERY),
-                None => {
-                    // It is our child and not reaped, so the pid is its own.
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    return Err(format!("no answer in {} s", ANSWERS.as_secs()));
-                }
-            }
-        };
-        let mut text = String::new();
-        if status.success() {
-            if let Some(mut out) = child.stdout.take() {
-                out.read_to_string(&mut text).map_err(|e| e.to_string())?;
-            }
-            return Ok(text);
+        let ended = remote::run(&mut command, ANSWERS)?;
+        if ended.status.success() {
+            return Ok(ended.out);
         }
-        if let Some(mut err) = child.stderr.take() {
-            err.read_to_string(&mut text).map_err(|e| e.to_string())?;
-        }
-        let first = text.lines().next().unwrap_or("it failed and said nothing");
+        let first = ended.err.lines().next();
+        let first = first.unwrap_or("it failed and said nothing");
         Err(armento_model::clean(
             first.strip_prefix("armento: ").unwrap_or(first),
         ))

@@ -1,6 +1,7 @@
 //! `armento fabric doctor`.
 
-use super::source::{About, node};
+use super::remote;
+use super::source::{About, node, read_text};
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::diagnose::{Finding, OBSERVATION, Observation, diagnose, drawing};
@@ -8,8 +9,8 @@ use armento_fabric::inventory::Farm;
 use armento_fabric::probe::{Options, probe};
 use armento_model::clean;
 use serde_json::json;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 const HELP: &str = "Examples:
@@ -52,6 +53,10 @@ pub struct Args {
 
 /// Long enough for queues, offloads and coalescing to be in their steady state.
 const LOAD: Duration = Duration::from_secs(10);
+/// … in some nets one after the other, with the wait for the other observers.
+const LOAD_MAX: Duration = Duration::from_secs(120);
+/// An observer whose probes are all lost, on a slow node, by a remote shell that is slow, too.
+const OBSERVES: Duration = Duration::from_secs(60);
 /// Nodes whose observers run at once.
 const NODES_MAX: usize = 256;
 
@@ -65,7 +70,7 @@ pub fn run(args: &Args) -> Result<i32> {
     let mut missing = Vec::new();
     let seen = match (&args.rsh, args.from.is_empty()) {
         (Some(rsh), _) => everywhere(&farm, rsh, args, &mut missing)?,
-        (None, false) => args.from.iter().map(read).collect::<Result<_>>()?,
+        (None, false) => args.from.iter().map(|p| read(p)).collect::<Result<_>>()?,
         (None, true) => vec![look(&farm, args)?],
     };
     let found = diagnose(&farm, &seen);
@@ -101,12 +106,12 @@ fn look(farm: &Farm, args: &Args) -> Result<Observation> {
     })?)
 }
 
-fn read(path: &PathBuf) -> Result<Observation> {
+fn read(path: &Path) -> Result<Observation> {
     let fail = |what: String| Failure {
         message: format!("cannot use {}: {what}", path.display()),
         hint: "it should be what `armento fabric doctor --observe` printed".into(),
     };
-    let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
+    let text = read_text(path).map_err(fail)?;
     let seen: Observation = serde_json::from_str(&text).map_err(|e| fail(e.to_string()))?;
     match seen.schema == OBSERVATION {
         true => Ok(seen),
@@ -141,6 +146,8 @@ fn everywhere(
                 .map(|n| format!("{n}: more than {NODES_MAX} nodes at once")),
         );
     }
+    let load = if args.load { LOAD_MAX } else { Duration::ZERO };
+    let limit = OBSERVES + Duration::from_secs(args.listen) + load;
     let ask = |name: &str| -> Result<Observation, String> {
         let mut words = rsh.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or("ssh"));
@@ -161,19 +168,14 @@ fn everywhere(
         if args.load {
             command.arg("--load");
         }
-        let output = command
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|e| format!("cannot run `{rsh}`: {e}"))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(said
-                .lines()
-                .next()
+        let ended = remote::run(&mut command, limit)?;
+        if !ended.status.success() {
+            let first = ended.err.lines().next();
+            return Err(first
                 .unwrap_or("its observer failed and said nothing")
                 .to_owned());
         }
-        serde_json::from_slice(&output.stdout).map_err(|e| format!("its observer's answer: {e}"))
+        serde_json::from_str(&ended.out).map_err(|e| format!("its observer's answer: {e}"))
     };
     let asked: Vec<(&str, Result<Observation, String>)> = std::thread::scope(|s| {
         let started: Vec<_> = names

@@ -1,5 +1,6 @@
 //! `armento fabric import`.
 
+use super::source::read_text;
 use crate::out::{Failure, say, say_json};
 use anyhow::Result;
 use armento_fabric::import::{Given, System, import};
@@ -27,9 +28,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Far above the lists of any farm.
-const FILE_MAX: u64 = 64 << 20;
-
 pub fn run(args: &Args) -> Result<i32> {
     let read = |path: &PathBuf| -> Result<Given> {
         let name = path.display().to_string();
@@ -37,13 +35,7 @@ pub fn run(args: &Args) -> Result<i32> {
             message: format!("cannot read {name}: {what}"),
             hint: "nothing was written".into(),
         };
-        let size = std::fs::metadata(path)
-            .map_err(|e| fail(e.to_string()))?
-            .len();
-        if size > FILE_MAX {
-            return Err(fail("it is larger than 64 MiB".into()).into());
-        }
-        let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
+        let text = read_text(path).map_err(fail)?;
         Ok(Given { name, text })
     };
     let files = args.files.iter().map(read).collect::<Result<Vec<_>>>()?;

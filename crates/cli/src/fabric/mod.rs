@@ -7,6 +7,7 @@ mod cost;
 mod doctor;
 mod import;
 mod plan;
+mod remote;
 mod source;
 
 pub use source::{Source, node};

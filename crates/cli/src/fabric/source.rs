@@ -3,10 +3,26 @@
 use crate::out::Failure;
 use anyhow::Result;
 use armento_fabric::inventory::{Farm, Node, parse};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Where the inventory is unless `--farm` says otherwise.
 const FARM: &str = "/etc/armento/farm.toml";
+
+/// Far above the inventory of any farm: 10,000 nodes with a line each are 1 MiB.
+const FILE_MAX: u64 = 64 << 20;
+
+/// A file of text, of a bounded length: a device or a pipe may never end.
+pub fn read_text(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    let read = file.take(FILE_MAX + 1).read_to_string(&mut text);
+    match read.map_err(|e| e.to_string())? as u64 > FILE_MAX {
+        true => Err(format!("it is larger than {} MiB", FILE_MAX >> 20)),
+        false => Ok(text),
+    }
+}
 
 /// The inventory.
 #[derive(clap::Args)]
@@ -19,13 +35,12 @@ pub struct Source {
 impl Source {
     pub fn read(&self) -> Result<Farm> {
         let name = self.farm.display().to_string();
-        let text = std::fs::read_to_string(&self.farm).map_err(|e| Failure {
+        let text = read_text(&self.farm).map_err(|e| Failure {
             message: format!("cannot read {name}: {e}"),
             hint: "name the inventory with --farm; `armento fabric import` makes one of other systems' files".into(),
         })?;
         let beside = self.farm.parent().unwrap_or(Path::new("")).to_owned();
-        let open =
-            |file: &str| std::fs::read_to_string(beside.join(file)).map_err(|e| e.to_string());
+        let open = |file: &str| read_text(&beside.join(file));
         let broken = |e: armento_fabric::inventory::Problems| Failure {
             message: format!("the inventory is not usable:\n{e}"),
             hint: "nothing was changed; the lines above say what to write instead".into(),

@@ -39,6 +39,8 @@ pub enum Device {
         bond: Option<String>,
     },
     Bond {
+        /// Of its first member, if that is known: else each system gives it another one by its own rules.
+        mac: Option<Mac>,
         of: Vec<String>,
         mode: &'static str,
         miimon_ms: u32,
@@ -86,7 +88,12 @@ pub fn plan(farm: &Farm, node: &Node) -> NodePlan {
         let Kind::Bond(bond) = &link.kind else {
             continue;
         };
+        let first = bond.of.first().and_then(|m| node.link(m));
         let device = Device::Bond {
+            mac: first.and_then(|l| match l.kind {
+                Kind::Nic { mac } => mac,
+                Kind::Bond(_) => None,
+            }),
             of: bond.of.clone(),
             mode: bond.mode.word(),
             miimon_ms: bond.miimon_ms,

@@ -8,7 +8,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Servers try an address before they offer it: dnsmasq for three seconds (its source: config.h, PING_WAIT), ISC's for one.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// RFC 2131: magic cookie.
 const COOKIE: [u8; 4] = [99, 130, 83, 99];
 

@@ -56,7 +56,7 @@ pub fn probe(farm: &Farm, node: &Node, options: &Options) -> Result<Observation,
     let ways = ways(farm, node, &plan, options);
     let mut gaps = Vec::new();
     let mut note = |what: &str, e: &dyn std::fmt::Display| gaps.push(format!("{what}: {e}"));
-    let (heard, (paths, arp)) = std::thread::scope(|s| {
+    let (heard, dhcp, (paths, arp)) = std::thread::scope(|s| {
         let beacons = s.spawn(|| {
             beacon::exchange(
                 &farm.name,
@@ -65,11 +65,13 @@ pub fn probe(farm: &Farm, node: &Node, options: &Options) -> Result<Observation,
                 options.listen,
             )
         });
+        // It waits for answers as long as the observers listen.
+        let dhcp = s.spawn(|| dhcp_servers(farm, node, &before));
         let looked = (
             self::paths(&ways),
             answers(farm, node, &plan, &before, &ways),
         );
-        (beacons.join(), looked)
+        (beacons.join(), dhcp.join(), looked)
     });
     let heard = match heard {
         Ok(Ok(heard)) => heard,
@@ -90,7 +92,14 @@ pub fn probe(farm: &Farm, node: &Node, options: &Options) -> Result<Observation,
     let flows = options.load.map_or(Vec::new(), |time| {
         flows(farm, node, &ways, options, time, &mut note)
     });
-    let dhcp = dhcp_servers(farm, node, &before, &mut note);
+    let dhcp = match dhcp {
+        Ok(Ok(dhcp)) => dhcp,
+        Ok(Err(e)) => {
+            note("DHCP servers", &e);
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    };
     let network = observe(keys())?;
     let mut extras = Vec::new();
     for link in &plan.links {
@@ -370,40 +379,23 @@ fn flows(
     })
 }
 
+/// DHCP servers that answer in the boot net, with the link of this node there.
 fn dhcp_servers(
     farm: &Farm,
     node: &Node,
     seen: &Observed,
-    note: &mut dyn FnMut(&str, &dyn std::fmt::Display),
-) -> Vec<(String, IpAddr)> {
-    let Some(net) = farm.nets.values().find(|n| n.boot) else {
-        return Vec::new();
+) -> std::io::Result<Vec<(String, IpAddr)>> {
+    let link = farm.nets.values().find(|n| n.boot).and_then(|net| {
+        let untagged =
+            |l: &&crate::inventory::Link| l.nets.iter().any(|a| a.net == net.name && !a.tagged);
+        node.links.iter().find(untagged)
+    });
+    let card = link.and_then(|l| seen.links.iter().find(|s| s.name == l.name));
+    let Some((name, mac)) = card.and_then(|s| Some((&s.name, s.mac?))) else {
+        return Ok(Vec::new());
     };
-    let Some(link) = node
-        .links
-        .iter()
-        .find(|l| l.nets.iter().any(|a| a.net == net.name && !a.tagged))
-    else {
-        return Vec::new();
-    };
-    let Some(mac) = seen
-        .links
-        .iter()
-        .find(|s| s.name == link.name)
-        .and_then(|s| s.mac)
-    else {
-        return Vec::new();
-    };
-    match dhcp::servers(&link.name, mac) {
-        Ok(servers) => servers
-            .into_iter()
-            .map(|s| (link.name.clone(), s))
-            .collect(),
-        Err(e) => {
-            note("DHCP servers", &e);
-            Vec::new()
-        }
-    }
+    let servers = dhcp::servers(name, mac)?;
+    Ok(servers.into_iter().map(|s| (name.clone(), s)).collect())
 }
 
 fn flaps(before: &Observed, after: &Observed) -> Vec<(String, u64)> {

@@ -52,6 +52,8 @@ pub fn dnsmasq(farm: &Farm, server: &Node, service: &BootService) -> Option<Stri
         Dhcp::Own => {
             // iPXE waits 16 s for a router of IPv6 if none answers.
             line(format_args!("enable-ra"));
+            // RFC 4861, 4.2: a router lifetime of 0: no machine of the net sends packets to others through this server.
+            line(format_args!("ra-param={},0,0", link.name));
             line(format_args!(
                 "dhcp-range=::,constructor:{},ra-only",
                 link.name

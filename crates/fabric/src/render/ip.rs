@@ -52,14 +52,16 @@ pub fn add_link(link: &Planned) -> Option<String> {
     match &link.device {
         Device::Nic { .. } => None,
         Device::Bond {
+            mac,
             mode,
             miimon_ms,
             lacp_fast,
             hash,
             ..
         } => {
+            let address = mac.map_or(String::new(), |mac| format!(" address {mac}"));
             let mut words =
-                format!("link add name {name} type bond mode {mode} miimon {miimon_ms}");
+                format!("link add name {name}{address} type bond mode {mode} miimon {miimon_ms}");
             if has_hash(mode) {
                 let _ = write!(words, " xmit_hash_policy {hash}");
             }

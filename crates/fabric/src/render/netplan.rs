@@ -44,6 +44,7 @@ fn link(plan: &NodePlan, link: &Planned) -> String {
         }
         Device::Nic { mac: None, .. } => {}
         Device::Bond {
+            mac,
             of,
             mode,
             miimon_ms,
@@ -51,6 +52,9 @@ fn link(plan: &NodePlan, link: &Planned) -> String {
             hash,
         } => {
             line(format_args!("interfaces: [{}]", of.join(", ")));
+            if let Some(mac) = mac {
+                line(format_args!("macaddress: \"{mac}\""));
+            }
             line(format_args!("parameters:"));
             line(format_args!("  mode: {mode}"));
             line(format_args!("  mii-monitor-interval: {miimon_ms}"));

@@ -33,14 +33,16 @@ fn netdev(link: &Planned) -> Option<String> {
         Device::Nic { .. } => None,
         Device::Vlan { id, .. } => Some(format!("{}\n[VLAN]\nId={id}\n", head("vlan"))),
         Device::Bond {
+            mac,
             mode,
             miimon_ms,
             lacp_fast,
             hash,
             ..
         } => {
+            let address = mac.map_or(String::new(), |mac| format!("MACAddress={mac}\n"));
             let mut text = format!(
-                "{}\n[Bond]\nMode={mode}\nMIIMonitorSec={miimon_ms}ms\n",
+                "{}{address}\n[Bond]\nMode={mode}\nMIIMonitorSec={miimon_ms}ms\n",
                 head("bond")
             );
             if super::ip::has_hash(mode) {
@@ -60,8 +62,12 @@ fn netdev(link: &Planned) -> Option<String> {
 
 fn network(plan: &NodePlan, link: &Planned) -> String {
     // Without a cable the addresses are set all the same, as `ip` does.
+    let address = match &link.device {
+        Device::Bond { mac: Some(mac), .. } => format!("MACAddress={mac}\n"),
+        _ => String::new(),
+    };
     let mut text = format!(
-        "[Match]\nName={}\n\n[Link]\nMTUBytes={}\n\n[Network]\nDHCP=no\nConfigureWithoutCarrier=yes\n",
+        "[Match]\nName={}\n\n[Link]\n{address}MTUBytes={}\n\n[Network]\nDHCP=no\nConfigureWithoutCarrier=yes\n",
         link.name, link.mtu
     );
     let mut line = |l: std::fmt::Arguments| _ = writeln!(text, "{l}");

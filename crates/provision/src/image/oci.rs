@@ -224,10 +224,11 @@ fn empty(root: &Path, dir: &Path) -> Result<(), BootError> {
 fn damaged(archive: &Path, e: std::io::Error) -> BootError {
     match e.kind() {
         std::io::ErrorKind::StorageFull => BootError::Full(archive.to_owned()),
-        _ => BootError::Damaged {
-            path: archive.to_owned(),
-            what: format!("it is no tar archive, or it is cut off: {e}"),
-        },
+        // The words of the reader have bytes of the file in them.
+        _ => BootError::refused(
+            format!("{} is no tar archive, or it is cut off", archive.display()),
+            "give a directory, an archive of a root (tar, also gzip or zstd), or that of an OCI image",
+        ),
     }
 }
 

@@ -10,6 +10,9 @@ const TAIL: usize = 12;
 /// Words of programs that found no room. KERNEL: errno(3), ENOSPC, EDQUOT
 const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 
+/// Bytes that are no room: a program writes in pieces of up to a MiB, and gives up at the first that does not fit.
+const LITTLE: u64 = 1 << 20;
+
 /// Runs a program to its end; its output goes to `log`, which stays when it fails.
 pub fn run(command: &mut Command, package: &'static str, log: &Path) -> Result<(), BootError> {
     let out = File::create(log).at(log)?;
@@ -34,7 +37,9 @@ pub fn run(command: &mut Command, package: &'static str, log: &Path) -> Result<(
     }
     let said = fs::read(log).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
-    if FULL.iter().any(|words| said.contains(words)) {
+    // The message itself may have found no room.
+    let unsaid = said.trim().is_empty() && is_full(log.parent().unwrap_or(log));
+    if unsaid || FULL.iter().any(|words| said.contains(words)) {
         return Err(BootError::Full(log.parent().unwrap_or(log).to_owned()));
     }
     let lines: Vec<&str> = said.lines().rev().take(TAIL).collect();
@@ -43,6 +48,16 @@ pub fn run(command: &mut Command, package: &'static str, log: &Path) -> Result<(
         status: status.to_string(),
         tail: lines.into_iter().rev().collect::<Vec<_>>().join("\n"),
     })
+}
+
+/// Whether the disk of a directory has no room for a few more lines, or for one more file.
+fn is_full(dir: &Path) -> bool {
+    let Ok(disk) = rustix::fs::statvfs(dir) else {
+        return false;
+    };
+    // Some file systems count no files.
+    let no_file = disk.f_files > 0 && disk.f_favail == 0;
+    no_file || disk.f_bavail.saturating_mul(disk.f_frsize) < LITTLE
 }
 
 /// The program that a package is installed for.

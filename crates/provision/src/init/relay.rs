@@ -7,6 +7,7 @@
 
 use super::calls::Waiting;
 use super::sys;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{self, sockopt};
 use std::io::{self, Read as _, Write as _};
@@ -22,6 +23,11 @@ pub const RELAY: &str = "boot-relay";
 const CONNECT: Duration = Duration::from_secs(3);
 /// How long a server may be silent while calls wait for it, counted from the first of them or the last sign of it.
 const SILENT: Duration = Duration::from_secs(7);
+/// Between two rounds over all servers, while none accepts.
+const ROUND: Duration = Duration::from_secs(1);
+/// How long a client's connection waits for a server. KERNEL: net/sunrpc/xprtsock.c: a client whose connections end at once waits
+/// longer and longer before the next one, up to five minutes; it would not notice a server that is back.
+const WAITS: Duration = Duration::from_secs(600);
 /// Connections at once: the kernel makes one for each mount and server.
 const CONNECTIONS_MAX: usize = 64;
 /// Ports that only root may have. KERNEL: ip(7), PROT_SOCK. Boot servers accept user ids only of clients that
@@ -92,7 +98,7 @@ fn carry(
     first: &AtomicUsize,
     silent: Duration,
 ) -> io::Result<()> {
-    let (far, at) = connect(servers, first)?;
+    let (far, at) = connect_some_time(&near, servers, first)?;
     // Once for this connection, and before the client can see its end: its next connection goes to the next server. One that
     // another connection has chosen meanwhile stays chosen.
     let next_server = || {
@@ -211,6 +217,40 @@ fn connect(servers: &[SocketAddrV4], first: &AtomicUsize) -> io::Result<(TcpStre
     Err(why)
 }
 
+/// The same, tried until a server accepts. Its calls wait in the client's connection; when the client has ended that, it asks for
+/// them again in another one, and they must not be carried twice.
+fn connect_some_time(
+    near: &TcpStream,
+    servers: &[SocketAddrV4],
+    first: &AtomicUsize,
+) -> io::Result<(TcpStream, usize)> {
+    let until = Instant::now() + WAITS;
+    loop {
+        let tried = connect(servers, first);
+        // Which may have taken some seconds.
+        let ended = has_ended(near, Duration::ZERO)?;
+        match tried {
+            Ok(connected) if !ended => return Ok(connected),
+            Err(e) if ended || Instant::now() > until => return Err(e),
+            Ok(_) => return Err(io::ErrorKind::ConnectionAborted.into()),
+            Err(e) if has_ended(near, ROUND)? => return Err(e),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Whether the client ends the connection within this time.
+fn has_ended(near: &TcpStream, within: Duration) -> io::Result<bool> {
+    let within = Timespec::try_from(within).map_err(io::Error::other)?;
+    // KERNEL: poll(2), POLLRDHUP: also with calls that nothing has read.
+    let mut fds = [PollFd::new(near, PollFlags::RDHUP)];
+    match poll(&mut fds, Some(&within)) {
+        Ok(n) => Ok(n > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
 /// A connection from one of root's ports, where this process may have one.
 fn dial(server: SocketAddrV4) -> io::Result<TcpStream> {
     let socket = net::socket_with(
@@ -321,6 +361,27 @@ mod tests {
         }
         let mut stream = TcpStream::connect(near).expect("relay");
         assert_eq!(ask(&mut stream, b'?').expect("answer"), b'b');
+    }
+
+    #[test]
+    fn a_call_waits_while_no_server_is_there() {
+        // A port that is free again: connections to it are refused.
+        let (address, gone) = listener();
+        drop(gone);
+        let near = relay_to(vec![address]);
+        let mut stream = TcpStream::connect(near).expect("relay");
+        stream.write_all(&record(b"?")).expect("a call");
+        thread::sleep(SHORT);
+        let back = TcpListener::bind(address).expect("the same port");
+        thread::spawn(move || {
+            let (mut stream, _) = back.accept().expect("the relay");
+            let mut call = [0; 5];
+            stream.read_exact(&mut call).expect("the call");
+            let _ = stream.write_all(&record(b"a"));
+        });
+        let mut reply = [0; 5];
+        stream.read_exact(&mut reply).expect("its reply");
+        assert_eq!(reply[4], b'a');
     }
 
     #[test]
