@@ -8,6 +8,7 @@
 //! instrumented (`rustc.sh`).
 
 mod control;
+mod follow;
 mod gossip;
 mod image;
 mod names;
@@ -53,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     target("names", names::names),
     target("nfs", nfs::nfs),
     target("proc", proc::proc),
+    target("follow", follow::follow),
 ];
 
 /// Runs the target of this name.

@@ -41,6 +41,7 @@ pub fn all() -> Vec<Seed> {
         control(),
         words(),
         nfs(),
+        follow(),
     ];
     parts.into_iter().flatten().collect()
 }
@@ -751,4 +752,9 @@ fn words() -> Vec<Seed> {
 fn nfs() -> Vec<Seed> {
     let all = crate::nfs::seeds().into_iter();
     all.map(|(name, bytes)| ("nfs", name, bytes)).collect()
+}
+
+fn follow() -> Vec<Seed> {
+    let all = crate::follow::seeds().into_iter();
+    all.map(|(name, bytes)| ("follow", name, bytes)).collect()
 }

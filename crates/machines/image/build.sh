@@ -4,7 +4,8 @@
 #
 # usage: build.sh SUITE KIND OUT
 #   SUITE  bookworm (kernels 6.1 and, from backports, 6.12) or trixie (its own 6.12)
-#   KIND   small: what a farm needs; full: also compilers and the programs of the conformance list
+#   KIND   small: what a farm needs; full: also compilers and the programs of the conformance list; network: also
+#          ifupdown, netplan and a DHCP server
 #   OUT    a directory: disk.ext4, vmlinuz-6.1, initrd-6.1, vmlinuz-6.12, initrd-6.12, key, key.pub
 # Needs root, mmdebstrap, e2fsprogs. The mirror is the one that apt has on this machine.
 set -eu
@@ -20,6 +21,9 @@ packages=$packages,initramfs-tools,zstd,lz4,chrony,perl,apparmor,kmod,nftables,l
 if [ "$kind" = full ]; then
     packages=$packages,gcc,g++,libc6-dev,bash,sqlite3,xz-utils,openssl,tar,strace,bc,file,diffutils,gawk,rsync
     packages=$packages,lua5.4,tcl,tmux,nano,vim-tiny,redis-server,redis-tools,findutils,sed,grep,gdb,cpio,iputils-ping
+fi
+if [ "$kind" = network ]; then
+    packages=$packages,ifupdown,netplan.io,ethtool,dnsmasq-base,iputils-ping,iputils-arping,tcpdump
 fi
 
 rm -rf "$out.new"

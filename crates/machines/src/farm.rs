@@ -48,6 +48,18 @@ impl Farm {
     }
 
     fn boot_with(wanted: &[(Suite, Kind, Kernel)], mem_mib: u32) -> Option<Farm> {
+        let farm = Farm::off(wanted, mem_mib)?;
+        for m in &farm.machines {
+            m.on().expect("switched on");
+        }
+        for m in &farm.machines {
+            m.wait_up().expect("up");
+        }
+        Some(farm)
+    }
+
+    /// Machines that are off.
+    fn off(wanted: &[(Suite, Kind, Kernel)], mem_mib: u32) -> Option<Farm> {
         let site = Arc::new(Site::new_or_skip()?);
         let mut machines = Vec::new();
         for (number, (suite, kind, kernel)) in (1..).zip(wanted) {
@@ -60,11 +72,7 @@ impl Farm {
             };
             let mut m = Machine::new(&site, &image, number, *kernel).expect("a machine");
             m.mem_mib = mem_mib;
-            m.on().expect("switched on");
             machines.push(m);
-        }
-        for m in &machines {
-            m.wait_up().expect("up");
         }
         Some(Farm { site, machines })
     }
@@ -76,11 +84,12 @@ impl Farm {
     }
 
     fn boot_long_with(wanted: &[(Suite, Kind, Kernel)], mem_mib: u32) -> Option<Farm> {
-        if std::env::var_os("ARMENTO_LONG_TESTS").is_none() {
-            println!("skipped: a long test (make test-all)");
-            return None;
-        }
-        Farm::boot_with(wanted, mem_mib)
+        is_long().then(|| Farm::boot_with(wanted, mem_mib))?
+    }
+
+    /// As [`Farm::boot_long`], and they are off: cards can be added.
+    pub fn off_long(wanted: &[(Suite, Kind, Kernel)]) -> Option<Farm> {
+        is_long().then(|| Farm::off(wanted, MEM_MIB))?
     }
 
     /// As [`Farm::boot_long`], with Debian 12 and Armento installed, and joined into one farm.
@@ -125,6 +134,15 @@ impl Farm {
             m.until("all nodes alive", "root", &script, SOON);
         }
     }
+}
+
+/// Whether long tests run; if not, it is printed.
+fn is_long() -> bool {
+    let long = std::env::var_os("ARMENTO_LONG_TESTS").is_some();
+    if !long {
+        println!("skipped: a long test (make test-all)");
+    }
+    long
 }
 
 /// Waits until `node` accepts programs: after a boot its clock may not be synchronised yet.

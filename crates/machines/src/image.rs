@@ -44,6 +44,8 @@ pub enum Kind {
     Small,
     /// Also compilers, and the programs of the conformance list.
     Full,
+    /// Also what sets up networks beside networkd, and a DHCP server.
+    Network,
 }
 
 /// A finished image: `disk.ext4`, kernels, the test's ssh key.
@@ -67,6 +69,7 @@ impl Kind {
         match self {
             Kind::Small => "small",
             Kind::Full => "full",
+            Kind::Network => "network",
         }
     }
 }

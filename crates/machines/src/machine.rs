@@ -55,6 +55,8 @@ pub struct Machine {
     pub number: u32,
     pub kernel: Kernel,
     pub mem_mib: u32,
+    /// Hardware addresses of its further cards, all on the bridge `farm`.
+    cards: Vec<String>,
 }
 
 impl Machine {
@@ -66,6 +68,7 @@ impl Machine {
             number,
             kernel,
             mem_mib: MEM_MIB,
+            cards: Vec::new(),
         };
         let base = image.dir.join("disk.ext4");
         let mut c = Command::new("qemu-img");
@@ -82,6 +85,21 @@ impl Machine {
         ))?;
         fs::write(m.file("sh"), m.by_hand())?;
         Ok(m)
+    }
+
+    /// Before: it is off. A further card, of 10 Gbit/s and full duplex as it says, with this hardware address.
+    pub fn add_card(&mut self, mac: &str) -> Result<()> {
+        let tap = self.card(self.cards.len());
+        self.site.sh(&format!(
+            "ip tuntap add {tap} mode tap && ip link set {tap} master farm up"
+        ))?;
+        self.cards.push(mac.to_owned());
+        Ok(())
+    }
+
+    /// The other end of a further card's cable.
+    fn card(&self, at: usize) -> String {
+        format!("card{}-{at}", self.number)
     }
 
     pub fn name(&self) -> String {
@@ -161,6 +179,15 @@ impl Machine {
         ]);
         args.extend(net("farm", "52:54:00:09:09"));
         args.extend(net("test", "52:54:00:0a:09"));
+        for (at, mac) in self.cards.iter().enumerate() {
+            let tap = self.card(at);
+            args.extend([
+                "-netdev".into(),
+                format!("tap,id={tap},ifname={tap},script=no,downscript=no"),
+                "-device".into(),
+                format!("virtio-net-pci,netdev={tap},mac={mac},romfile=,speed=10000,duplex=full"),
+            ]);
+        }
         // The console output of an earlier boot is kept, for diagnosis.
         if self.file("console").exists() {
             let _ = fs::rename(self.file("console"), self.file("console.before"));

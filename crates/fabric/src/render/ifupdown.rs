@@ -57,6 +57,10 @@ fn stanza(plan: &NodePlan, link: &Planned, text: &mut String) {
     }
     if let Some(address) = first {
         line(format_args!("    address {address}"));
+        if family == "inet6" {
+            // interfaces(5): 0 otherwise, while the other back ends leave the kernel's value.
+            line(format_args!("    autoconf 1"));
+        }
     }
     // `mtu` of the method `manual` is ignored by some versions.
     line(format_args!(

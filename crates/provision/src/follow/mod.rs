@@ -20,4 +20,4 @@ mod wire;
 pub use follower::Follower;
 pub use progress::{Peers, Progress};
 pub use source::Source;
-pub use wire::Stream;
+pub use wire::{Stream, retold};
