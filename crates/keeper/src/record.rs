@@ -187,6 +187,8 @@ struct State {
     covered: HashMap<Tid, CallId>,
     /// Calls that a stop has ended before they were made: their threads stand before them.
     unmade: HashMap<Tid, CallId>,
+    /// What a thread has mapped last.
+    mapped: Option<(Tid, [u64; 6])>,
     /// Signals that came since; see [`Record::note_signal`].
     signals: Vec<(Option<Tid>, SigInfo)>,
 }
@@ -277,6 +279,24 @@ impl Record {
         let answer = Answer { done, ..answer };
         thread.entries.push(Entry { call, nr, answer });
         thread.next += usize::from(at_end);
+    }
+
+    /// A file was mapped. Where home has room its node may have none, and chooses a place of its own: another node may choose
+    /// another one.
+    pub fn note_mapped(&self, tid: Tid, args: &[u64; 6]) {
+        let mut st = lock(&self.st);
+        let before = st.mapped.replace((tid, *args));
+        let fixed = libc::MAP_FIXED as u64;
+        let again = |before: &[u64; 6]| {
+            let same = before[1..3] == args[1..3] && before[4..] == args[4..];
+            same && before[3] & fixed == 0 && args[3] == before[3] | fixed
+        };
+        if before.is_some_and(|(t, before)| t == tid && again(&before))
+            && st.since.is_some()
+            && st.gap.is_none()
+        {
+            st.leave_gap("its node mapped a file at an address of its own".into());
+        }
     }
 
     /// A stop has ended a call before it was made: its thread makes it again.
@@ -434,6 +454,19 @@ mod tests {
         r.note(2, id(5), 5, answer(20, &[]));
         r.note(1, id(1), 1, answer(11, &[]));
         r
+    }
+
+    #[test]
+    fn a_file_that_a_node_maps_elsewhere_leaves_a_gap() {
+        let fixed = libc::MAP_FIXED as u64;
+        let r = Record::default();
+        r.begin(HashMap::new());
+        r.note_mapped(1, &[0, 8192, 5, 2, 3, 0]);
+        r.note_mapped(1, &[0x7000, 4096, 5, 2 | fixed, 3, 4096]);
+        assert!(r.intact().is_ok(), "the segment of a library");
+        r.note_mapped(1, &[0, 4096, 5, 2, 3, 0]);
+        r.note_mapped(1, &[0x7000, 4096, 5, 2 | fixed, 3, 0]);
+        assert!(r.intact().is_err());
     }
 
     #[test]

@@ -159,6 +159,7 @@ pub fn note_mapping(d: &Deputy, args: &[u64; 6], ret: i64, key: Option<FileKey>)
             ..Answer::default()
         };
         record.note(d.tid, CallId::of_mapping(args), nr, answer);
+        record.note_mapped(d.tid, args);
     }
 }
 

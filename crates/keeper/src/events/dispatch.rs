@@ -77,6 +77,10 @@ impl World for Tree {
         if self.signals.wait() {
             return BACKLOG_PAUSE;
         }
+        if self.procs.values().any(|p| p.is_away() && p.safe.is_some()) {
+            // A gap in a record makes no event, and a checkpoint ends it.
+            return SCAN_EVERY;
+        }
         let home = self.procs.values().any(|p| !p.is_away());
         if home || !lock(&self.keep.leases).is_empty() {
             return TURN_MAX;

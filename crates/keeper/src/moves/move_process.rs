@@ -116,6 +116,9 @@ pub fn move_now(
     keep.tracer.run(move |t| t.note(pid, kept));
     if let Err(e) = &r {
         eprintln!("process {pid} to {here}: {e}");
+    } else if keep.settings.safe.is_some() && here != keep.settings.node {
+        // The first checkpoint of those that were at home comes at once.
+        ask_for_first(keep, group);
     }
     r.map(|mut d| {
         d.total = begun.elapsed();
@@ -129,6 +132,18 @@ pub fn move_now(
         }
         (here, d)
     })
+}
+
+fn ask_for_first(keep: &Keep, group: Vec<Pid>) {
+    let none = move |t: &mut Tree| -> Vec<Pid> {
+        let none = |p: &Pid| {
+            let safe = t.procs.get(p).and_then(|p| p.safe.as_ref());
+            safe.is_some_and(|s| s.age().is_none())
+        };
+        group.into_iter().filter(none).collect()
+    };
+    let none = keep.tracer.run(none).unwrap_or_default();
+    none.into_iter().for_each(|p| keep.checkpoints.push(p));
 }
 
 /// Processes that share memory move as one. Between two hosts their way is over home. Before: the turns of all are held.

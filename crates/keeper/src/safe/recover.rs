@@ -13,13 +13,18 @@ use crate::calls::serve_host;
 use crate::hosts::{connect_host, end_lost, open_connection};
 use crate::state::{Keep, Kept, Moment, Process, READY_MAX, Safe, Task, Tree, Why, await_ready};
 use armento_client::api::{Answer, Ask, Dest, Report};
+use armento_migrate::failpoint::point;
+use armento_migrate::phase::Failpoint;
 use armento_migrate::{MigrateError, Result};
-use armento_model::{HomePid, NodeName, Pid};
+use armento_model::{HomePid, NodeName, Pid, Stay};
 use armento_tracee::status;
 use armento_wire::talk::{Purpose, ToHost};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+/// How long nodes are tried for a body, and how long after one that failed: a daemon that is replaced is back within seconds.
+const SOMEWHERE_MAX: Duration = Duration::from_secs(30);
+const SOMEWHERE_AGAIN: Duration = Duration::from_millis(500);
 /// How long the daemon may take to name a node that has room.
 const PLACE_MAX: Duration = Duration::from_secs(2);
 
@@ -40,10 +45,14 @@ pub fn build_again(keep: &Arc<Keep>, pid: Pid, from: &NodeName, to: &Dest) {
         // A move that was under way has brought it elsewhere.
         return;
     }
+    point(Failpoint::SafeLost);
     let done = calls_broken(keep, pid)
         .and_then(|()| kept(keep, pid))
         .and_then(|kept| files_are_as_they_were(keep, &kept).map(|()| kept))
-        .and_then(|kept| somewhere(keep, pid, (from, to), |node| build(keep, pid, node, &kept)));
+        .and_then(|kept| {
+            point(Failpoint::SafeEnded);
+            somewhere(keep, pid, (from, to), |node| build(keep, pid, node, &kept))
+        });
     match done {
         Ok(node) => goes_on(keep, pid, (from, node), begun.elapsed()),
         Err(MigrateError::Ended) => {}
@@ -123,18 +132,33 @@ fn somewhere(
         Dest::Node(node) => Some(node.clone()),
         Dest::Home | Dest::Hold => None,
     };
-    let mut failed = MigrateError::Ended;
-    for node in there.into_iter().chain([here]) {
-        match build(&node) {
-            Ok(()) => return Ok(node),
-            Err(MigrateError::Ended) => return Err(MigrateError::Ended),
-            Err(e) => {
-                eprintln!("process {pid} cannot go on at {node}: {e}");
-                failed = e;
+    let until = Instant::now() + SOMEWHERE_MAX;
+    loop {
+        let mut failed = MigrateError::Ended;
+        for node in there.iter().chain([&here]) {
+            match build(node) {
+                Ok(()) => return Ok(node.clone()),
+                Err(MigrateError::Ended) => return Err(MigrateError::Ended),
+                Err(e) => {
+                    eprintln!("process {pid} cannot go on at {node}: {e}");
+                    failed = e;
+                }
             }
         }
+        if !passes(failed.stay()) || Instant::now() > until {
+            let what = format!("no node could build it: {}", why(&failed));
+            return Err(MigrateError::Stays(failed.stay(), what));
+        }
+        std::thread::sleep(SOMEWHERE_AGAIN);
     }
-    Err(failed)
+}
+
+/// Whether what failed at home, which was tried last, may be over in a moment: its daemon begins anew, or its host has ended.
+fn passes(stay: Stay) -> bool {
+    matches!(
+        stay,
+        Stay::NoDaemon | Stay::LinkLost | Stay::NodeFailed | Stay::TargetFailed | Stay::Busy
+    )
 }
 
 /// The node that the daemon would begin such a program at.
@@ -174,11 +198,13 @@ pub fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result
             let (r, w) = &mut connection;
             let engine = link.pass.common_engine();
             send_kept(keep, engine, (r, w), (kept, Vec::new())).map_err(|e| reason(e, &news))?;
+            point(Failpoint::SafeSent);
             await_ready(&news, READY_MAX)
         });
     keep.moves.end(mv);
     let l = link.clone();
     let flipped = built.and_then(|_| {
+        point(Failpoint::SafeReady);
         let flip = move |t: &mut Tree| flip(t, pid, &l, mv);
         keep.tracer.run(flip).unwrap_or(Err(MigrateError::Ended))
     });
@@ -187,6 +213,8 @@ pub fn build(keep: &Arc<Keep>, pid: Pid, node: &NodeName, kept: &Kept) -> Result
             mv,
             pid: HomePid::of_home(pid),
         });
+    } else {
+        point(Failpoint::SafeThawed);
     }
     flipped
 }
