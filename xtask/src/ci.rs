@@ -57,7 +57,12 @@ pub fn run(long: bool) -> Result<bool> {
         let run = || conformance(&mut sum, &usual(long));
         note("conformance", step("conformance", run)?);
     }
-    note("faults", step("faults", || faults(&mut sum, long))?);
+    note("faults", step("faults", || faults(&mut sum, &moved(long)))?);
+    let kept = || faults(&mut sum, &kept_safe(long));
+    note(
+        "faults of safe programs",
+        step("faults of safe programs", kept)?,
+    );
     if long {
         note("suites", step("suites", || conformance(&mut sum, &SUITES))?);
     }
@@ -400,23 +405,51 @@ fn conformance(sum: &mut Sum, what: &Conform) -> Result<bool> {
 /// to 45 s until the last body without a home is gone.
 const FAULTS: (&str, u32) = ("200", 240);
 const FAULTS_LONG: (&str, u32) = ("10000", 3600);
+/// Programs that are kept safe, and the time limit: about one in two seconds on two cores.
+const SAFE: (&str, u32) = ("20", 240);
+const SAFE_LONG: (&str, u32) = ("1000", 5400);
 
-/// Runs the fault campaign: programs are moved about while faults are injected.
-fn faults(sum: &mut Sum, long: bool) -> Result<bool> {
+/// A fault campaign.
+struct Faults {
+    words: Vec<&'static str>,
+    seconds_max: u32,
+    report: &'static str,
+}
+
+/// Programs are moved about while faults are injected.
+fn moved(long: bool) -> Faults {
     let (moves, seconds_max) = if long { FAULTS_LONG } else { FAULTS };
+    Faults {
+        words: vec!["--moves", moves],
+        seconds_max,
+        report: "faults.json",
+    }
+}
+
+/// Programs that are kept safe lose their bodies.
+fn kept_safe(long: bool) -> Faults {
+    let (programs, seconds_max) = if long { SAFE_LONG } else { SAFE };
+    Faults {
+        words: vec!["--safe", "--programs", programs],
+        seconds_max,
+        report: "faults-safe.json",
+    }
+}
+
+fn faults(sum: &mut Sum, campaign: &Faults) -> Result<bool> {
     let armento = target().join("release/armento");
-    let out = bounded(&armento, seconds_max)
+    let out = bounded(&armento, campaign.seconds_max)
         .args([
             "conform", "--faults", "--json", "--seed", "1", "--jobs", JOBS,
         ])
-        .args(["--moves", moves])
+        .args(&campaign.words)
         .current_dir(root())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("{} did not start", armento.display()))?;
     let text = String::from_utf8_lossy(&out.stdout);
-    let kept = keep(&target().join("faults.json"), &text);
+    let kept = keep(&target().join(campaign.report), &text);
     match count::faults(&text) {
         Some((count, line)) if out.status.success() || count.failed > 0 => {
             println!("faults: {line} (details: {kept})");

@@ -122,12 +122,20 @@ pub fn faults(text: &str) -> Option<(Count, String)> {
         skipped: 0,
     };
     let n = |key: &str| v[key].as_u64().unwrap_or(0);
-    let line = format!(
-        "{} moves of {} programs, {} died of what kills, {failed} wrong",
-        n("moves"),
-        n("lives"),
-        n("died")
-    );
+    let line = match &v["safe"] {
+        Value::Null => format!(
+            "{} moves of {} programs, {} died of what kills, {failed} wrong",
+            n("moves"),
+            n("lives"),
+            n("died")
+        ),
+        safe => format!(
+            "{} programs, {} of {} that lost a body went on, {failed} wrong",
+            n("lives"),
+            safe["continued"],
+            safe["lost"]
+        ),
+    };
     Some((count, line))
 }
 

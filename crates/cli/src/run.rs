@@ -56,7 +56,7 @@ pub struct Args {
     /// exact, before anything leaves the program. With remote, also when its home is lost: another node keeps a checkpoint of
     /// the whole tree, made anew every SECONDS (`armento farm recover`)
     #[arg(long, value_name = "SECONDS|exact|remote[:SECONDS]", num_args = 0..=1, require_equals = true, default_missing_value = "30",
-          value_parser = safety, conflicts_with_all = ["stay", "storm", "storm_call"])]
+          value_parser = safety, conflicts_with_all = ["stay", "storm_call"])]
     safe: Option<Safety>,
     /// Make each call on files at home before it is answered: no write is posted, nothing read ahead or known at the node
     #[arg(long)]

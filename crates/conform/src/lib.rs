@@ -44,6 +44,7 @@ pub use task::Mode;
   armento conform --suite perl:op/* --mode away  a program's own tests
   armento conform ./mine.sh --mode storm       a script of your own: does it show the same when it is moved about?
   armento conform --faults --moves 1000 --seed 7  does every program survive, or die truthfully, when things break?
+  armento conform --faults --safe --programs 100  does every program that is kept safe go on when nodes are lost?
   armento conform --to n2 --mode home,away     on a real farm: guests of this node go to n2
   armento conform --list                       names and what they prove")]
 pub struct Args {
@@ -106,6 +107,12 @@ pub struct Args {
     /// With --faults: moves to be made.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub moves: u64,
+    /// With --faults: the programs are kept safe (`armento run --safe`), and lose their bodies.
+    #[arg(long, requires = "faults")]
+    pub safe: bool,
+    /// With --faults --safe: programs to be run.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub programs: u64,
     /// With --faults: only the program with this number, of those that the seed gives.
     #[arg(long, requires = "faults", value_name = "N")]
     pub life: Option<u64>,

@@ -112,7 +112,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     ),
     (
         "armento.faults/1",
-        "{seed:int moves:int lives:int died:int seconds:int faults:obj points:any wrong:[any] broken:any interrupted:bool}",
+        "{seed:int moves:int lives:int died:int seconds:int faults:obj points:any wrong:[any] broken:any interrupted:bool safe?:{lost:int continued:int ended:int told:obj}}",
     ),
     (
         "armento.files/1",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -25,22 +26,44 @@ const CABLES: [&str; 2] = [
     "--bytes 1000..1000000 --every 5..300 --pause 1..100",
 ];
 
+/// KERNEL: tc-bpf(8), linux/pkt_cls.h: the program `ret 2` (TC_ACT_SHOT) drops each frame.
+fn drop_frames(way: &str) -> String {
+    format!(
+        "tc qdisc add dev eth0 clsact && tc filter add dev eth0 {way} protocol all prio 1 bpf da bytecode '1,6 0 0 2'"
+    )
+}
+const NO_DROPS: &str = "tc qdisc del dev eth0 clsact";
+const SLOW: &str = "tc qdisc add dev eth0 root tbf rate 2mbit burst 3200 limit 60000";
+const NOT_SLOW: &str = "tc qdisc del dev eth0 root";
+/// Disks that can be filled: the daemon's, and the one of large files that are to be sent. They are small. Programs of the
+/// campaign are on the one that is hidden.
+pub const DISKS: &str = "mkdir -p /run/programs /var/lib/armento && mount --bind /var/tmp /run/programs && \
+                         mount -t tmpfs -o size=48m,mode=755 disk /var/lib/armento && \
+                         mount -t tmpfs -o size=48m,mode=1777 disk /var/tmp && for d in /run/programs/armento-guests-*; do \
+                         mkdir -p /var/tmp/${d##*/} && mount --bind $d /var/tmp/${d##*/} || exit 1; done";
+const FILL: &str = "for d in /var/lib/armento /var/tmp; do dd if=/dev/zero of=$d/full bs=64k 2>/dev/null; done; true";
+const EMPTY: &str = "rm -f /var/lib/armento/full /var/tmp/full";
+
 pub struct Farm {
     armento: PathBuf,
     pub name: String,
     /// The ancestor of all processes of each node, by its pid here.
     inits: Vec<u32>,
     seed: u64,
+    /// Held while a fault of the node lasts.
+    faulty: [Mutex<()>; NODES],
 }
 
 impl Farm {
-    pub fn up(armento: &Path, seed: u64) -> Result<Farm> {
+    /// `before`: commands that each node runs before its daemon starts.
+    pub fn up(armento: &Path, seed: u64, before: &[&str]) -> Result<Farm> {
         let name = format!("faults-{}", std::process::id());
         let mut farm = Farm {
             armento: armento.into(),
             name,
             inits: Vec::new(),
             seed,
+            faulty: Default::default(),
         };
         let nodes = NODES.to_string();
         let up = [
@@ -65,7 +88,7 @@ impl Farm {
         let pid = |n: &serde_json::Value| n["pid"].as_u64().map(|p| p as u32);
         let nodes = said["nodes"].as_array().context("a lab has nodes")?;
         farm.inits = nodes.iter().filter_map(pid).collect();
-        match farm.found() {
+        match farm.found(before) {
             Ok(()) => Ok(farm),
             Err(e) => {
                 farm.down()?;
@@ -105,7 +128,7 @@ impl Farm {
         PathBuf::from(format!("/proc/{}/root{path}", self.inits[node]))
     }
 
-    fn found(&self) -> Result<()> {
+    fn found(&self, before: &[&str]) -> Result<()> {
         let config = format!("allow_root = true\nfreeze_ms = {FREEZE_MS}\ndead_ms = {DEAD_MS}\n");
         let address = "--listen $(hostname -i | cut -d' ' -f1):7717";
         for node in 0..NODES {
@@ -113,6 +136,9 @@ impl Farm {
                 node,
                 &format!("mkdir -p /etc/armento {FAULTS} /tmp/lives; chmod 777 {FAULTS}"),
             )?;
+            for script in before {
+                self.sh(node, script)?;
+            }
             fs::write(self.path(node, "/etc/armento/config.toml"), &config)?;
             self.cable(node)?;
         }
@@ -165,8 +191,11 @@ impl Farm {
         self.sh(node, &start).map(drop)
     }
 
-    /// Applies it, and returns after its end.
+    /// Applies it, behind another one of the node, and returns after its end.
     pub fn apply(&self, node: usize, what: NodeFault) -> Result<()> {
+        let _only = self.faulty[node]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
         match what {
             NodeFault::Daemon { down_ms } => {
@@ -189,6 +218,16 @@ impl Farm {
                 wait(ms);
                 self.sh(node, "ip link set eth0 up")?;
             }
+            NodeFault::Deaf { ms } => self.during(node, &drop_frames("ingress"), NO_DROPS, ms)?,
+            NodeFault::Mute { ms } => self.during(node, &drop_frames("egress"), NO_DROPS, ms)?,
+            NodeFault::Slow { ms } => self.during(node, SLOW, NOT_SLOW, ms)?,
+            NodeFault::Full { ms } => self.during(node, FILL, EMPTY, ms)?,
+            NodeFault::Off { ms } => {
+                self.sh(node, "kill -9 -1; true")?;
+                wait(ms);
+                self.cable(node)?;
+                self.daemon(node)?;
+            }
             NodeFault::Killed => {
                 self.sh(node, "kill -9 -1; true")?;
                 self.cable(node)?;
@@ -196,6 +235,12 @@ impl Farm {
             }
         }
         Ok(())
+    }
+
+    fn during(&self, node: usize, begin: &str, end: &str, ms: u64) -> Result<()> {
+        self.sh(node, begin)?;
+        std::thread::sleep(Duration::from_millis(ms));
+        self.sh(node, end).map(drop)
     }
 
     /// With a control group, which processes inside cannot see. KERNEL: cgroups(7), freezer of either version.

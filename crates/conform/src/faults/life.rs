@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -11,8 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use armento_migrate::phase::Failpoint;
 
-use crate::faults::farm::{FAULTS, Farm, VIA};
-use crate::faults::plan::{Fault, Life, NODES, What};
+use crate::faults::arms::Arms;
+use crate::faults::campaign::Ended;
+use crate::faults::farm::{Farm, VIA};
+use crate::faults::plan::{Fault, Life};
 
 /// Rounds of the program: two to three seconds on an otherwise idle processor.
 pub const ROUNDS: u32 = 120;
@@ -30,18 +31,6 @@ const ARRIVED: [Failpoint; 3] = [
 ];
 const KILLED: i32 = 137;
 
-/// The result of a program.
-pub struct Ended {
-    pub moves: u64,
-    /// Failpoints passed, on both sides, with their counts.
-    pub points: BTreeMap<String, u64>,
-    /// Faults that took effect.
-    pub met: Vec<Fault>,
-    pub died: bool,
-    /// What is wrong with that.
-    pub wrong: Option<String>,
-}
-
 pub struct Stage<'a> {
     pub farm: &'a Farm,
     /// The program's path in the nodes.
@@ -51,39 +40,31 @@ pub struct Stage<'a> {
     pub keep: &'a Path,
 }
 
-fn seconds(ms: u64) -> String {
-    format!("{}.{:03}", ms / 1000, ms % 1000)
-}
-
 struct Running<'a> {
     stage: &'a Stage<'a>,
     life: &'a Life,
     child: Child,
     started: Instant,
-    /// The id of its tree, once it has one.
-    tree: Option<String>,
-    waiting: Vec<Fault>,
-    /// With their files, which disappear when the faults take effect.
-    applied: Vec<(Fault, Vec<PathBuf>)>,
+    arms: Arms<'a>,
 }
 
 impl Stage<'_> {
     /// From start to end. `deadly`: whether something has happened since that moment that may kill programs.
-    pub fn live(&self, life: &Life, deadly: impl Fn(Instant) -> bool) -> Result<Ended> {
+    pub fn live(&self, life: &Life, deadly: &dyn Fn(Instant) -> bool) -> Result<Ended> {
         let started = Instant::now();
         let mut r = Running {
             stage: self,
             life,
             child: self.start(life)?,
             started,
-            tree: None,
-            waiting: life.faults.clone(),
-            applied: Vec::new(),
+            arms: Arms::new(self.farm, (life.number, 0), &life.faults, None),
         };
         let code = r.follow()?;
-        let points = r.points();
-        let gone = |f: &&(Fault, Vec<PathBuf>)| f.1.iter().any(|file| !file.exists());
-        let met: Vec<Fault> = r.applied.iter().filter(gone).map(|f| f.0.clone()).collect();
+        let mut points = BTreeMap::new();
+        for p in r.arms.passed() {
+            *points.entry(p.point).or_default() += 1;
+        }
+        let met = r.arms.met();
         let may_die = life.cable || met.iter().any(|f| f.what.deadly()) || deadly(started);
         let wrong = r.judge(code, may_die);
         if wrong.is_some() {
@@ -95,18 +76,19 @@ impl Stage<'_> {
             points,
             met,
             died: code == Some(KILLED),
+            told: Vec::new(),
             wrong,
         })
     }
 
     fn start(&self, life: &Life) -> Result<Child> {
-        let n = life.number;
+        let (n, faults) = (life.number, Arms::directory(life.number));
         let via = match life.cable {
             true => format!("export {VIA};"),
             false => String::new(),
         };
         let script = format!(
-            "mkdir -p /tmp/lives/{n} {FAULTS}/{n} && cd /tmp/lives/{n} || exit 99; {via} export ARMENTO_FAULTS={FAULTS}/{n} \
+            "mkdir -p /tmp/lives/{n} {faults} && cd /tmp/lives/{n} || exit 99; {via} export ARMENTO_FAULTS={faults} \
              ARMENTO_KEEPER_LOG=/tmp/lives/{n}/keeper.log; \
              armento run --storm {} --seed {} {} {ROUNDS} >out 2>err; exit $?",
             life.storm_ms,
@@ -125,15 +107,6 @@ impl Running<'_> {
         self.stage.farm.path(0, &path)
     }
 
-    /// The directory of failpoint files of its keeper, or of a node's host.
-    fn faults(&self, node: usize) -> Option<PathBuf> {
-        let own = match node {
-            0 => format!("{FAULTS}/{}/{}", self.life.number, self.tree.as_ref()?),
-            _ => format!("{FAULTS}/{}", self.tree.as_ref()?),
-        };
-        Some(self.stage.farm.path(node, &own))
-    }
-
     /// Its exit code; `None`: it hung.
     fn follow(&mut self) -> Result<Option<i32>> {
         loop {
@@ -144,67 +117,9 @@ impl Running<'_> {
             if self.started.elapsed() > HANG {
                 return Ok(None);
             }
-            self.look();
+            self.arms.look();
             std::thread::sleep(LOOK);
         }
-    }
-
-    /// Applies due faults. Before: its tree is known, or is being looked for.
-    fn look(&mut self) {
-        if self.tree.is_none() {
-            let dir = format!("{FAULTS}/{}", self.life.number);
-            let names = fs::read_dir(self.stage.farm.path(0, &dir))
-                .into_iter()
-                .flatten()
-                .flatten();
-            let mut names = names.filter_map(|e| e.file_name().into_string().ok());
-            self.tree = names.find(|n| n.len() == 16);
-        }
-        if self.tree.is_none() {
-            return;
-        }
-        let now = self.started.elapsed().as_millis() as u64;
-        let (due, later) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition(|f| f.at_ms <= now);
-        self.waiting = later;
-        let due: Vec<Fault> = due;
-        for f in due {
-            self.apply(f);
-        }
-    }
-
-    fn apply(&mut self, f: Fault) {
-        let what = match f.what {
-            What::Kill => "kill".to_owned(),
-            What::Freeze { ms } => format!("freeze {}", seconds(ms)),
-            What::Stall { ms } => format!("stall {}", seconds(ms)),
-        };
-        let nodes = if f.home { 0..1 } else { 1..NODES };
-        let mut files = Vec::new();
-        for dir in nodes.filter_map(|n| self.faults(n)) {
-            // On a node where its tree has no host yet there is no folder: then the fault is for the other one.
-            let (new, file) = (dir.join("new"), dir.join(f.file()));
-            let there = fs::write(&new, &what)
-                .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o666)))
-                // Renamed, so that it appears whole.
-                .and_then(|()| fs::rename(&new, &file));
-            if there.is_ok() {
-                files.push(file);
-            }
-        }
-        self.applied.push((f, files));
-    }
-
-    fn points(&self) -> BTreeMap<String, u64> {
-        let mut all = BTreeMap::new();
-        for dir in (0..NODES).filter_map(|n| self.faults(n)) {
-            let text = fs::read_to_string(dir.join("points")).unwrap_or_default();
-            for name in text.lines() {
-                *all.entry(name.to_owned()).or_default() += 1;
-            }
-        }
-        all
     }
 
     fn judge(&self, code: Option<i32>, may_die: bool) -> Option<String> {
@@ -246,21 +161,9 @@ impl Running<'_> {
                     fs::copy(from, to.join(name))?;
                 }
             }
-            let plan = serde_json::json!({"life": self.life, "met": met, "tree": self.tree});
+            let plan = serde_json::json!({"life": self.life, "met": met, "tree": self.arms.tree()});
             fs::write(to.join("plan.json"), serde_json::to_vec_pretty(&plan)?)?;
-            for node in 0..NODES {
-                if let Some(dir) = self.faults(node).filter(|d| d.exists()) {
-                    let points = fs::read(dir.join("points")).unwrap_or_default();
-                    fs::write(to.join(format!("points-n{}", node + 1)), points)?;
-                }
-                let logs = self.stage.farm.path(node, "/var/lib/armento/hosts");
-                let tree = self.tree.as_deref().unwrap_or("?");
-                let logs = fs::read_dir(logs).into_iter().flatten().flatten();
-                for log in logs.filter(|l| l.file_name().to_string_lossy().contains(tree)) {
-                    let name = log.file_name().to_string_lossy().into_owned();
-                    fs::copy(log.path(), to.join(format!("n{}-{name}", node + 1)))?;
-                }
-            }
+            self.arms.keep(&to)?;
             Ok(())
         };
         if let Err(e) = copy() {
@@ -268,16 +171,11 @@ impl Running<'_> {
         }
     }
 
-    /// Removes its failpoint files, which are not read any more; this also keeps the nodes' disks small.
     fn clear(&mut self) {
         // It hangs, or is gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let folders = (0..NODES).filter_map(|n| self.faults(n));
-        let own = format!("{FAULTS}/{}", self.life.number);
-        let own = self.stage.farm.path(0, &own);
-        for dir in folders.chain([own, self.folder()]).collect::<Vec<_>>() {
-            let _ = fs::remove_dir_all(dir);
-        }
+        self.arms.clear();
+        let _ = fs::remove_dir_all(self.folder());
     }
 }

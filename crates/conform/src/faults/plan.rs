@@ -26,11 +26,11 @@ impl Dice {
         low + self.roll() % (high - low + 1)
     }
 
-    fn percent(&mut self, n: u64) -> bool {
+    pub fn percent(&mut self, n: u64) -> bool {
         self.within(0, 99) < n
     }
 
-    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.within(0, all.len() as u64 - 1) as usize]
     }
 }
@@ -42,8 +42,8 @@ pub const FREEZE_MS: u64 = 1000;
 pub const DEAD_MS: u64 = 3000;
 /// A pause that must not kill any process, and one that ends trees, milliseconds. A machine full of moves is late: the
 /// first stays well below [`DEAD_MS`].
-const SHORT_MS: (u64, u64) = (50, 700);
-const LONG_MS: (u64, u64) = (4000, 6000);
+pub const SHORT_MS: (u64, u64) = (50, 700);
+pub const LONG_MS: (u64, u64) = (4000, 6000);
 /// Number of delayed threads in each life.
 const LATE: u32 = 3;
 
@@ -69,7 +69,7 @@ impl What {
         }
     }
 
-    fn roll(dice: &mut Dice, point: Option<Failpoint>) -> What {
+    pub fn roll(dice: &mut Dice, point: Option<Failpoint>) -> What {
         let of = dice.within(0, 99);
         let (low, high) = match of {
             0..40 => return What::Kill,
@@ -96,12 +96,13 @@ pub struct Fault {
     pub at_ms: u64,
 }
 
-/// Failpoints that keepers pass, or hosts.
-fn points(home: bool) -> Vec<Failpoint> {
-    match home {
+/// Failpoints of moves that keepers pass, or hosts.
+pub fn points(home: bool) -> Vec<Failpoint> {
+    let all: Vec<Failpoint> = match home {
         true => Failpoint::of_keeper().collect(),
         false => Failpoint::of_host().collect(),
-    }
+    };
+    all.into_iter().filter(|p| p.step().is_none()).collect()
 }
 
 fn file_of(point: Option<Failpoint>) -> &'static str {
@@ -197,6 +198,26 @@ pub enum NodeFault {
     Cut {
         ms: u64,
     },
+    /// What is sent to it is lost.
+    Deaf {
+        ms: u64,
+    },
+    /// What it sends is lost.
+    Mute {
+        ms: u64,
+    },
+    /// It sends 2 Mbit/s.
+    Slow {
+        ms: u64,
+    },
+    /// The disks of its daemon and of files that are to be kept are full.
+    Full {
+        ms: u64,
+    },
+    /// All processes of the node are killed, and nothing starts again for so long.
+    Off {
+        ms: u64,
+    },
     /// All processes of the node are killed; then its daemon starts again. Never on the first node: its programs would
     /// die together with the processes that judge them.
     Killed,
@@ -206,9 +227,30 @@ impl NodeFault {
     /// Whether a program may die of it.
     pub fn deadly(self) -> bool {
         match self {
-            NodeFault::Daemon { .. } | NodeFault::DaemonFrozen { .. } => false,
-            NodeFault::Frozen { ms } | NodeFault::Cut { ms } => ms > SHORT_MS.1,
-            NodeFault::Killed => true,
+            NodeFault::Daemon { .. }
+            | NodeFault::DaemonFrozen { .. }
+            | NodeFault::Slow { .. }
+            | NodeFault::Full { .. } => false,
+            NodeFault::Frozen { ms }
+            | NodeFault::Cut { ms }
+            | NodeFault::Deaf { ms }
+            | NodeFault::Mute { ms } => ms > SHORT_MS.1,
+            NodeFault::Killed | NodeFault::Off { .. } => true,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            NodeFault::Daemon { .. } => "daemon killed",
+            NodeFault::DaemonFrozen { .. } => "daemon frozen",
+            NodeFault::Frozen { .. } => "node frozen",
+            NodeFault::Cut { .. } => "node cut off",
+            NodeFault::Deaf { .. } => "node hears nothing",
+            NodeFault::Mute { .. } => "node is not heard",
+            NodeFault::Slow { .. } => "node sends slowly",
+            NodeFault::Full { .. } => "disk full",
+            NodeFault::Killed => "node killed",
+            NodeFault::Off { .. } => "node off",
         }
     }
 }
