@@ -196,7 +196,14 @@ impl Attributes {
             let (nr, args) = prctl(libc::PR_SET_NAME, deputy.slot.data_addr());
             calls.call(new, nr, args)?;
         }
+        // The parent of a process that is not in the checkpoint is another one now: the command that has started it, which may
+        // end long before it (`armento farm recover`).
+        let parent = status::read(pid).map_or(0, |s| s.ppid);
+        let has_other_parent = !keep.pids().contains(&parent);
         for (a, value) in OF_PROCESS.iter().zip(&self.process) {
+            if a.set == libc::PR_SET_PDEATHSIG && has_other_parent {
+                continue;
+            }
             let (nr, args) = prctl(a.set, *value as u64);
             calls.call(pid, nr, args)?;
         }

@@ -20,7 +20,7 @@ pub const KEEPER: usize = 0;
 /// Longer than a lease (10 s), `dead_ms`, and what a full machine adds.
 const GONE_MS: u64 = 40_000;
 const KEPT_MAX: Duration = Duration::from_secs(60);
-const END_MAX: Duration = Duration::from_secs(180);
+const END_MAX: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// How a home is lost.
