@@ -431,7 +431,7 @@ fn conformance(sum: &mut Sum, what: &Conform) -> Result<bool> {
 const FAULTS: (&str, u32) = ("200", 240);
 const FAULTS_LONG: (&str, u32) = ("10000", 3600);
 /// Programs that are kept safe, and the time limit: about one in two seconds on two cores.
-const SAFE: (&str, u32) = ("20", 240);
+const SAFE: (&str, u32) = ("10", 240);
 const SAFE_LONG: (&str, u32) = ("1000", 5400);
 
 /// A fault campaign.
