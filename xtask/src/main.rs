@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask ci [--long] [--packages NAME…] | tidy | gen | fuzz [ARGS…] | bench [ARGS…]
   ci      formatting, tidy, every test, clippy, conformance once per mode, a small fault campaign;
-          --packages: Debian packages to install first, all words that follow;
+          --packages: Debian packages to install beside the build, all words that follow;
           --long: conformance three times with all guests, the test suites of programs, the long tests,
           the decoders fuzzed for an hour, 10,000 moves of the fault campaign
   tidy    the rules of the house: layers, file lengths, words, unsafe, stale paths

@@ -420,13 +420,17 @@ impl Record {
     }
 
     /// Whether making the recorded calls again takes longer than any node is slower: it does not come to the next one. The
-    /// answer: how long it has taken.
+    /// answer, once: how long it has taken.
     pub fn replays_too_long(&self) -> Option<Duration> {
-        let st = lock(&self.st);
+        let mut st = lock(&self.st);
         let before = st.last?.saturating_duration_since(st.since?);
         let now = st.rewound?.elapsed();
         let behind = st.threads.values().any(|t| t.next < t.entries.len());
-        (behind && now > before * SLOWER + REPLAY_EXTRA).then_some(now)
+        let late = behind && now > before.saturating_mul(SLOWER).saturating_add(REPLAY_EXTRA);
+        if late {
+            st.rewound = None;
+        }
+        late.then_some(now)
     }
 
     /// Whether some thread has not made all its recorded calls again.

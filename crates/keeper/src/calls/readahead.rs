@@ -127,6 +127,7 @@ pub fn reads_served(keep: &Keep, link: &Arc<HostLink>, list: &[ServedRead]) {
                 };
                 record.note(d.tid, call, nr, answer);
             }
+            // Or its host tells what cannot be: nothing is built from that.
             _ => record.leave_gap(|| "another process writes a file that it reads".into()),
         }
     }
